@@ -1,0 +1,181 @@
+package wire
+
+import "time"
+
+// Verb names what a control request asks for.
+type Verb string
+
+// Verbs of broker.sock.
+const (
+	VerbRegister Verb = "register" // a launcher, whose process becomes the anchor
+)
+
+// Verbs of operator.sock. A session that asks gets VerbStatus of itself alone.
+const (
+	VerbStatus  Verb = "status"
+	VerbContext Verb = "context" // what a begin has to read: directory and documents
+	VerbVerify  Verb = "verify"  // begin_verification: mints a token
+	VerbPromote Verb = "promote"
+	VerbApprove Verb = "approve" // begin and promote in one
+	VerbRenew   Verb = "renew"   // mints and uses a renewal token
+	VerbRevoke  Verb = "revoke"
+	VerbAudit   Verb = "audit" // the stored head of the audit chain, for a check of it
+	VerbStop    Verb = "stop"
+	VerbReload  Verb = "reload"
+)
+
+// Control is the JSON of a control request. Which fields count depends on the
+// verb; a field that doesn't belong to it must be absent.
+type Control struct {
+	Verb       Verb       `json:"verb"`
+	Session    string     `json:"session,omitempty"`
+	Generation uint64     `json:"generation,omitempty"` // cross-check: can only refuse
+	TTLSeconds *int64     `json:"ttl_s,omitempty"`
+	Token      string     `json:"token,omitempty"`
+	Reason     string     `json:"reason,omitempty"`
+	All        bool       `json:"all,omitempty"`
+	Documents  []Document `json:"documents,omitempty"`
+	Register   *Register  `json:"register,omitempty"`
+}
+
+// Register is what a launcher says of the session that it wants.
+type Register struct {
+	Runtime string `json:"runtime"`          // claude, claudex, pi, codex, exec
+	Resume  string `json:"resume,omitempty"` // session id whose next generation this is
+	Dir     string `json:"dir"`              // working directory, absolute
+	Command string `json:"command"`          // what will be exec'd, for people
+}
+
+// Document describes one context document; its bytes follow in the frame's
+// body, in the order of the list.
+type Document struct {
+	Name    string `json:"name"`
+	Missing bool   `json:"missing,omitempty"`
+	Size    int    `json:"size"`
+}
+
+// Result is the JSON of the broker's answer to a control request. Error is nil
+// when it was done.
+type Result struct {
+	Error    *Error    `json:"error,omitempty"`
+	Status   *Status   `json:"status,omitempty"`
+	Context  *Context  `json:"context,omitempty"`
+	Session  *Session  `json:"session,omitempty"`
+	Grant    *Grant    `json:"grant,omitempty"`
+	Audit    *Head     `json:"audit,omitempty"`
+	Revoked  []string  `json:"revoked,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"`
+	Time     time.Time `json:"time"`
+}
+
+// Error is a refusal: a stable code and a sentence that ends with the remedy.
+type Error struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Error returns the sentence.
+func (e *Error) Error() string { return e.Message }
+
+// Context tells an operator's program what to read before it begins.
+type Context struct {
+	Session    string   `json:"session"`
+	Generation uint64   `json:"generation"`
+	Dir        string   `json:"dir"`
+	Documents  []string `json:"documents"`
+}
+
+// Grant is the outcome of verify, promote, approve or renew.
+type Grant struct {
+	Session    string `json:"session"`
+	State      string `json:"state"`
+	Generation uint64 `json:"generation"`
+	Cycle      uint64 `json:"cycle"`
+	Token      string `json:"token,omitempty"` // verify only
+	TokenInS   int64  `json:"token_expires_in_s,omitempty"`
+	ExpiresInS int64  `json:"expires_in_s,omitempty"`
+	Binding    string `json:"binding"`
+}
+
+// Head is the newest durable record of the audit chain.
+type Head struct {
+	Seq     uint64 `json:"seq"`
+	Hash    string `json:"hash"`
+	Dir     string `json:"dir"`
+	Alarmed bool   `json:"alarmed,omitempty"`
+}
+
+// Status is what `guard status --json` prints.
+type Status struct {
+	Broker   BrokerStatus `json:"broker"`
+	Sessions []Session    `json:"sessions"`
+}
+
+// BrokerStatus describes the broker itself.
+type BrokerStatus struct {
+	PID        int       `json:"pid"`
+	Version    string    `json:"version"`
+	Mode       string    `json:"mode"` // user or system
+	UID        uint32    `json:"uid"`
+	BootID     string    `json:"boot_id"`
+	Epoch      string    `json:"epoch"`
+	Started    time.Time `json:"started"`
+	Config     string    `json:"config"`
+	RunDir     string    `json:"run_dir"`
+	StateDir   string    `json:"state_dir"`
+	ZVM        string    `json:"zvm"` // url, or "none"
+	Assurance  Assurance `json:"assurance"`
+	InFlight   int       `json:"in_flight"`
+	StoreError string    `json:"store_error,omitempty"`
+	AuditError string    `json:"audit_error,omitempty"`
+}
+
+// Assurance says how well peers and operators are known.
+type Assurance struct {
+	Identity string `json:"identity"` // pidfs or pidfd
+	Operator string `json:"operator"` // separate-uid, passphrase or cooperative
+	Cgroup   string `json:"cgroup"`   // absent: lineage is the only fence
+}
+
+// Session describes one session.
+type Session struct {
+	ID             string          `json:"id"`
+	Runtime        string          `json:"runtime"`
+	State          string          `json:"state"`
+	Generation     uint64          `json:"generation"`
+	Cycle          uint64          `json:"cycle"`
+	AnchorPID      int             `json:"anchor_pid"`
+	UID            uint32          `json:"uid"`
+	Dir            string          `json:"dir"`
+	Command        string          `json:"command"`
+	Launched       bool            `json:"launched"` // its runtime has been exec'd
+	ExpiresInS     int64           `json:"expires_in_s"`
+	Reason         string          `json:"reason,omitempty"` // why it is not VERIFIED
+	GateSeen       bool            `json:"gate_seen"`
+	Host           string          `json:"host"`      // gated, ungated host, unproved
+	Enforced       bool            `json:"enforced"`  // false: nothing is enforced against it (root session)
+	OnlySelf       bool            `json:"only_self"` // the answer shows only the asking session
+	LastCheckpoint *CheckpointInfo `json:"last_checkpoint"`
+	LastDenial     *Denial         `json:"last_denial"`
+	Calls          uint64          `json:"calls"`
+	Denied         uint64          `json:"denied"`
+	Started        time.Time       `json:"started"`
+}
+
+// CheckpointInfo is a confirmed checkpoint, as status, audit and demo show it.
+type CheckpointInfo struct {
+	VM     string    `json:"vm"`
+	VPG    string    `json:"vpg"`
+	VPGID  string    `json:"vpg_id"`
+	Tag    string    `json:"tag"`
+	ID     string    `json:"id"`
+	Time   time.Time `json:"time"` // the ZVM's own time
+	Reused bool      `json:"reused,omitempty"`
+}
+
+// Denial is the latest refusal of a session.
+type Denial struct {
+	Tool string    `json:"tool"`
+	Code string    `json:"code"`
+	Time time.Time `json:"time"`
+}

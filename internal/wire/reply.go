@@ -1,0 +1,51 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Reply is the broker's frame. For KindAnswer, Out and Err are the exact bytes
+// that the gate writes to stdout and stderr and Exit is its status. For
+// KindResult, Out is the JSON result and Err is empty.
+type Reply struct {
+	Kind Kind
+	Exit uint8
+	Out  []byte
+	Err  []byte
+}
+
+// AppendReply appends r's frame to b.
+func AppendReply(b []byte, r Reply) []byte {
+	b = append(b, ReplyMagic[:]...)
+	b = append(b, Version, byte(r.Kind), r.Exit, 0, 0, 0, 0, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Out)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.Err)))
+	b = append(b, r.Out...)
+	b = append(b, r.Err...)
+	return append(b, EndMark[:]...)
+}
+
+// ReadReply reads one reply whose parts are at most max bytes each.
+func ReadReply(r io.Reader, max int) (Reply, error) {
+	var b [ReplySize]byte
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return Reply{}, fmt.Errorf("reading reply header: %w", err)
+	}
+	if [4]byte(b[0:4]) != ReplyMagic || b[4] != Version {
+		return Reply{}, fmt.Errorf("%w: reply starts with % x, want % x and version %d", ErrFrame, b[:5], ReplyMagic, Version)
+	}
+	out, errLen := binary.BigEndian.Uint32(b[12:16]), binary.BigEndian.Uint32(b[16:20])
+	if int64(out) > int64(max) || int64(errLen) > int64(max) {
+		return Reply{}, fmt.Errorf("%w: parts of %d and %d bytes exceed the limit %d", ErrFrame, out, errLen, max)
+	}
+	buf := make([]byte, int(out)+int(errLen)+len(EndMark))
+	if _, err := io.ReadFull(r, buf); err != nil {
+		return Reply{}, fmt.Errorf("reading reply body: %w", err)
+	}
+	if [4]byte(buf[len(buf)-4:]) != EndMark {
+		return Reply{}, fmt.Errorf("%w: no end mark after the reply", ErrFrame)
+	}
+	return Reply{Kind: Kind(b[5]), Exit: b[6], Out: buf[:out:out], Err: buf[out : out+errLen : out+errLen]}, nil
+}
