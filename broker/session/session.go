@@ -1,0 +1,178 @@
+// Package session keeps the launched runtimes that the broker knows: who their
+// anchors are, and what state each is in.
+//
+// A Session's facts never change after it was made; its state is guarded by a
+// mutex that is held for moments only, never over disk, network or a peer. So
+// whatever lowers authority never waits for something slow.
+package session
+
+import (
+	"sync"
+	"time"
+
+	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/wire"
+)
+
+// Session is one launch: one generation under a session id.
+type Session struct {
+	ID      string
+	Runtime string
+	UID     uint32
+	Dir     string // the anchor's working directory at registration
+	Command string // for people
+	Anchor  *peer.Process
+	Started time.Time
+	// Unenforced marks a session of root or with capabilities that undo every
+	// boundary: it is judged like any other, but nothing holds it.
+	Unenforced bool
+
+	commit sync.Mutex // serialises slow promotions; see Commit
+
+	mu       sync.Mutex
+	lease    lease.Lease
+	launched bool
+	gone     bool
+	host     string // the host's own session id, as its events give it
+	inFlight int
+	calls    uint64
+	denied   uint64
+	last     *wire.CheckpointInfo
+	denial   *wire.Denial
+}
+
+// Start gives the session its generation, with no authority.
+func (s *Session) Start(generation uint64, gateSeen bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lease = lease.New(generation)
+	if gateSeen {
+		s.lease, _, _ = lease.Apply(s.lease, lease.GateSeen{}, 0)
+	}
+}
+
+// Apply runs one event through the machine and keeps what comes back.
+func (s *Session) Apply(ev lease.Event, now clock.Instant) (lease.Lease, []lease.Effect, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, effects, err := lease.Apply(s.lease, ev, now)
+	if s.gone && next.State() != lease.Unverified {
+		// The anchor ended while the event was on its way: nothing rises again.
+		next, effects, _ = lease.Apply(next, lease.Lower{Cause: lease.AnchorGone}, now)
+	}
+	s.lease = next
+	return next, effects, err
+}
+
+// Lease returns the lease as it stands at now.
+func (s *Session) Lease(now clock.Instant) lease.Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease.At(now)
+}
+
+// Commit serialises the promotions and renewals of one session, whose effects
+// go to disk. Lowering events never take it.
+func (s *Session) Commit() (unlock func()) {
+	s.commit.Lock()
+	return s.commit.Unlock
+}
+
+// MarkLaunched notes that the runtime has been exec'd.
+func (s *Session) MarkLaunched() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.launched = true
+}
+
+// Launched says whether the runtime has been exec'd.
+func (s *Session) Launched() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.launched
+}
+
+// End notes that the anchor is gone: all authority ends with it, for good. It
+// answers false when that was known already.
+func (s *Session) End(now clock.Instant) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return false
+	}
+	s.gone = true
+	s.lease, _, _ = lease.Apply(s.lease, lease.Lower{Cause: lease.AnchorGone}, now)
+	return true
+}
+
+// Gone says whether the anchor has ended.
+func (s *Session) Gone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone
+}
+
+// Enter takes one of the session's call slots. leave gives it back.
+func (s *Session) Enter(limit int) (leave func(), ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inFlight >= limit {
+		return nil, false
+	}
+	s.inFlight++
+	return s.leave, true
+}
+
+func (s *Session) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inFlight--
+}
+
+// HostSession notes the host's own session id and answers the earlier one. A
+// change on one anchor means that another conversation took its place.
+func (s *Session) HostSession(id string) (before string, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.host
+	s.host = id
+	return before, before != "" && before != id
+}
+
+// Count notes a call's outcome for status.
+func (s *Session) Count(denial *wire.Denial, checkpoint *wire.CheckpointInfo) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	if denial != nil {
+		s.denied++
+		s.denial = denial
+	}
+	if checkpoint != nil {
+		s.last = checkpoint
+	}
+}
+
+// View is the session as status shows it at now.
+func (s *Session) View(now clock.Instant) wire.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lease.At(now)
+	v := wire.Session{
+		ID: s.ID, Runtime: s.Runtime, State: l.State().String(),
+		Generation: l.Generation(), Cycle: l.Cycle(), AnchorPID: s.Anchor.PID(),
+		UID: s.UID, Dir: s.Dir, Command: s.Command, Launched: s.launched,
+		ExpiresInS: int64((l.Left(now) + time.Second - 1) / time.Second),
+		GateSeen:   l.GateSeen(), Host: "unproved", Enforced: !s.Unenforced,
+		LastCheckpoint: s.last, LastDenial: s.denial, Calls: s.calls, Denied: s.denied, Started: s.Started,
+	}
+	if l.GateSeen() {
+		v.Host = "ungated host" // an exec session: nothing proves that its host asks every time
+	}
+	if l.State() != lease.Verified {
+		v.Reason = l.Cause().String()
+	}
+	return v
+}
