@@ -1,0 +1,170 @@
+// Package strictjson reads JSON that decides something: hook payloads, control
+// frames, our own files.
+//
+// The host that sent a payload parses it too, with another parser. Wherever two
+// parsers can read one text differently, the tool that is judged need not be
+// the tool that runs. So nothing is tolerated here that any parser in use is
+// known to read in its own way:
+//
+//   - exactly one object, and nothing after it but white space; no byte order mark
+//   - valid UTF-8, also in escapes (no lone surrogates)
+//   - every key once, at every level
+//   - no key that equals a known key only after case folding
+//   - at most MaxDepth levels
+//
+// What it doesn't do: bound the size of a text. Callers bound before they read.
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"leaseguard.internal/internal/verdict"
+)
+
+// MaxDepth is how many levels of objects and arrays a text may have, the
+// outermost object included.
+const MaxDepth = 512
+
+// ErrMalformed is what every error of this package wraps. Who gets it knows
+// nothing of the text and must refuse.
+var ErrMalformed = errors.New("malformed JSON")
+
+const (
+	space = " \t\r\n"
+	bom   = "\xef\xbb\xbf"
+)
+
+// Check reports whether data is one strict JSON object.
+func Check(data []byte) error {
+	return walk(data, func(string, []byte) error { return nil })
+}
+
+// Fields checks data and returns the raw values of its top-level keys. A key
+// that is not in known, but equals one of known after case folding, is an
+// error: a folding parser would take it for that one. The values are parts of
+// data, not copies.
+func Fields(data []byte, known ...string) (map[string][]byte, error) {
+	fields := make(map[string][]byte, 16)
+	err := walk(data, func(name string, value []byte) error {
+		if err := checkFold(name, known); err != nil {
+			return err
+		}
+		fields[name] = value
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return fields, nil
+}
+
+// Decode checks data and stores it in v, a pointer to a struct. A key that v
+// doesn't have byte for byte and a value of another type are errors; a null is
+// the zero value. What v holds after an error is undefined.
+func Decode(data []byte, v any) error {
+	if err := Check(data); err != nil {
+		return err
+	}
+	err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	serr, ok := errors.AsType[*json.SemanticError](err)
+	if !ok {
+		return syntax(err)
+	}
+	at := verdict.Object(string(serr.JSONPointer))
+	if errors.Is(serr.Err, json.ErrUnknownName) {
+		return fmt.Errorf("%w: unknown key at %s", ErrMalformed, at)
+	}
+	return fmt.Errorf("%w: value at %s: want a %v", ErrMalformed, at, serr.GoType)
+}
+
+// walk reads data once, and calls each with every top-level key and its value.
+func walk(data []byte, each func(name string, value []byte) error) error {
+	if bytes.HasPrefix(data, []byte(bom)) {
+		return fmt.Errorf("%w: byte order mark at its start", ErrMalformed)
+	}
+	d := jsontext.NewDecoder(bytes.NewBuffer(data))
+	tok, err := d.ReadToken()
+	if err != nil {
+		return syntax(err)
+	}
+	if tok.Kind() != '{' {
+		return fmt.Errorf("%w: not an object", ErrMalformed)
+	}
+	for {
+		tok, err := d.ReadToken()
+		if err != nil {
+			return syntax(err)
+		}
+		if tok.Kind() == '}' {
+			return checkEnd(d)
+		}
+		name, start := tok.String(), d.InputOffset()
+		if err := skipValue(d); err != nil {
+			return err
+		}
+		value := bytes.TrimLeft(data[start:d.InputOffset()], space+":")
+		if err := each(name, value); err != nil {
+			return err
+		}
+	}
+}
+
+// skipValue reads one value below the outermost object or array.
+func skipValue(d *jsontext.Decoder) error {
+	for {
+		if _, err := d.ReadToken(); err != nil {
+			return syntax(err)
+		}
+		switch depth := d.StackDepth(); {
+		case depth > MaxDepth:
+			return fmt.Errorf("%w: more than %d levels deep", ErrMalformed, MaxDepth)
+		case depth == 1:
+			return nil
+		}
+	}
+}
+
+// checkEnd makes sure that nothing follows the value that was read.
+func checkEnd(d *jsontext.Decoder) error {
+	end := d.InputOffset()
+	if _, err := d.ReadToken(); errors.Is(err, io.EOF) {
+		return nil
+	}
+	return fmt.Errorf("%w: text after the end of the object at byte %d", ErrMalformed, end)
+}
+
+func checkFold(name string, known []string) error {
+	for _, k := range known {
+		if name != k && strings.EqualFold(name, k) {
+			return fmt.Errorf("%w: key %s equals %q only after case folding", ErrMalformed, verdict.Object(name), k)
+		}
+	}
+	return nil
+}
+
+// syntax turns an error of the tokenizer into ours.
+func syntax(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: empty", ErrMalformed)
+	}
+	serr, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: %v", ErrMalformed, err)
+	case errors.Is(serr.Err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("%w: key %s twice in one object", ErrMalformed, verdict.Object(serr.JSONPointer.LastToken()))
+	case errors.Is(serr.Err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: it ends too early, at byte %d", ErrMalformed, serr.ByteOffset)
+	}
+	return fmt.Errorf("%w: %v at byte %d", ErrMalformed, serr.Err, serr.ByteOffset)
+}
