@@ -1,0 +1,78 @@
+# Every check is one of these targets, and .ci/run calls them as they stand here.
+# "make test" and "make demo" are the two that a newcomer needs.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+# What a release is built with. No cgo: a static program starts faster and
+# carries no resolver of the host's. No path, no revision and no build id: equal
+# sources give equal bytes. exe, not pie: relocation costs the gate a quarter of
+# its start.
+GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -buildmode=exe -ldflags='-s -w -buildid='
+
+# Length of one fuzz run, and the number of rounds of "make bench".
+FUZZTIME ?= 5s
+ROUNDS   ?= 300
+
+VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
+
+.PHONY: build test race demo bench fuzz lint vuln gen-check repro nightly clean
+
+build: ## the programs, into bin/
+	@mkdir -p bin
+	$(GOBUILD) -o bin/ ./cmd/...
+
+test: ## all tests; again with failpoints where a package has them
+	go test ./...
+	@packages=$$(tools/list failpoint); set -x; go test -tags failpoint $$packages
+
+race: ## the same under the race detector
+	CGO_ENABLED=1 go test -race ./...
+	@packages=$$(tools/list failpoint); set -x; CGO_ENABLED=1 go test -race -tags failpoint $$packages
+
+demo: build ## the story on this machine: no root, no network, nothing left behind
+	@bin/guard demo
+
+bench: build ## the gate beside a static C program, and the durable writers
+	go run ./bench -rounds $(ROUNDS)
+	go test -run '^$$' -bench . -benchtime 1s ./internal/audit ./broker/store
+
+fuzz: ## every fuzzer for FUZZTIME
+	@tools/fuzz $(FUZZTIME)
+
+lint: bin/tools/golangci-lint ## format and linters
+	@test -z "$$(gofmt -l $$(tools/list go))" || { gofmt -d $$(tools/list go); exit 1; }
+	bin/tools/golangci-lint run ./...
+	bin/tools/staticcheck ./...
+	@packages=$$(tools/list failpoint); set -x; bin/tools/staticcheck -tags failpoint $$packages
+
+vuln: bin/tools/golangci-lint ## known vulnerabilities, from a pinned offline data base
+	@db=$$(go mod download -json $(VULNDB) | sed -n 's/^\t"Dir": "\(.*\)",*$$/\1/p'); \
+	bin/tools/govulncheck -format json -db "file://$$db/data/osv" ./... \
+	| go run ./internal/house/vulngate -allow tools/vuln-allow.txt
+
+gen-check: ## module files are tidy, generated files are what their generators write
+	go mod tidy -diff
+	cd tools && go mod tidy -diff
+	go mod verify
+	@before=$$(git status --porcelain | sort; git diff | sha256sum); go generate ./...; \
+	after=$$(git status --porcelain | sort; git diff | sha256sum); \
+	test "$$before" = "$$after" || { echo "go generate changed files: commit what it wrote"; git status --short; exit 1; }
+
+repro: build ## builds again in another directory with an empty cache; the bytes must be equal
+	@tools/repro
+
+nightly: lint vuln gen-check repro race ## what takes too long for each change
+	$(MAKE) fuzz FUZZTIME=5m
+	$(MAKE) bench ROUNDS=2000
+	CGO_ENABLED=1 go test -race -count 20 -shuffle on ./broker/... ./internal/peer/...
+
+clean:
+	rm -rf bin dist
+
+# The tools are built once from their own module, whose go.sum pins every byte.
+bin/tools/golangci-lint: tools/go.mod tools/go.sum
+	@mkdir -p bin/tools
+	cd tools && CGO_ENABLED=0 go build -trimpath -o ../bin/tools/ tool
+	@touch $@
