@@ -1,0 +1,89 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// ErrMalformed is what every parse error wraps: the kernel wrote something that
+// isn't understood. The caller treats the process as unknown.
+var ErrMalformed = errors.New("not understood")
+
+// Stat is what matters of /proc/PID/stat.
+type Stat struct {
+	PID       int
+	Name      string // chosen by the process itself, any bytes
+	State     byte
+	PPID      int
+	StartTime uint64 // field 22: ticks since boot
+}
+
+// Positions of the fields that are read, counted from the state, which is the
+// first after the name.
+const (
+	fieldState = 0
+	fieldPPID  = 1
+	fieldStart = 19
+)
+
+// ParseStat reads a line of /proc/PID/stat. The name stands in parentheses and
+// may itself hold blanks, line feeds and parentheses: only the last ")" of the
+// whole text ends it, since nothing after it can hold one.
+func ParseStat(data []byte) (Stat, error) {
+	begin := bytes.IndexByte(data, '(')
+	end := bytes.LastIndexByte(data, ')')
+	if begin < 0 || end < begin {
+		return Stat{}, fmt.Errorf("name without parentheses: %w", ErrMalformed)
+	}
+	st := Stat{Name: string(data[begin+1 : end])}
+	var err error
+	if st.PID, err = number(bytes.TrimSpace(data[:begin])); err != nil {
+		return Stat{}, fmt.Errorf("pid: %w", err)
+	}
+	fields := bytes.Fields(data[end+1:])
+	if len(fields) <= fieldStart {
+		return Stat{}, fmt.Errorf("%d fields after the name: %w", len(fields), ErrMalformed)
+	}
+	if len(fields[fieldState]) != 1 {
+		return Stat{}, fmt.Errorf("state %q: %w", fields[fieldState], ErrMalformed)
+	}
+	st.State = fields[fieldState][0]
+	if st.PPID, err = number(fields[fieldPPID]); err != nil {
+		return Stat{}, fmt.Errorf("parent: %w", err)
+	}
+	if st.StartTime, err = strconv.ParseUint(string(fields[fieldStart]), 10, 64); err != nil {
+		return Stat{}, fmt.Errorf("start time %q: %w", fields[fieldStart], ErrMalformed)
+	}
+	return st, nil
+}
+
+// ParseEUID finds the effective uid in the text of /proc/PID/status.
+func ParseEUID(data []byte) (uint32, error) {
+	for line := range bytes.Lines(data) {
+		rest, ok := bytes.CutPrefix(line, []byte("Uid:"))
+		if !ok {
+			continue
+		}
+		fields := bytes.Fields(rest) // real, effective, saved, file system
+		if len(fields) != 4 {
+			return 0, fmt.Errorf("%d uids: %w", len(fields), ErrMalformed)
+		}
+		uid, err := strconv.ParseUint(string(fields[1]), 10, 32)
+		if err != nil {
+			return 0, fmt.Errorf("uid %q: %w", fields[1], ErrMalformed)
+		}
+		return uint32(uid), nil
+	}
+	return 0, fmt.Errorf("no uids: %w", ErrMalformed)
+}
+
+// number reads a pid: no sign, and within the kernel's own type.
+func number(text []byte) (int, error) {
+	n, err := strconv.ParseUint(string(text), 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("number %q: %w", text, ErrMalformed)
+	}
+	return int(n), nil
+}
