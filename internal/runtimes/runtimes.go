@@ -38,8 +38,11 @@ var packages = []struct{ part, name string }{
 	{"/@mariozechner/pi-coding-agent/", "pi"},
 }
 
-// Names returns the runtimes that Known tells apart.
-func Names() []string { return slices.Clone(names) }
+// Exec is the runtime of any other command: one that calls the gate itself.
+const Exec = "exec"
+
+// Valid reports whether a session may have this runtime.
+func Valid(runtime string) bool { return runtime == Exec || slices.Contains(names, runtime) }
 
 // Known reports which runtime the program at path is, or is a shim of. A path
 // that can't be read is judged by its name alone.

@@ -102,6 +102,17 @@ func TestKnownNeverBlocks(t *testing.T) {
 	}
 }
 
+func TestValid(t *testing.T) {
+	for name, want := range map[string]bool{
+		"claude": true, "claudex": true, "pi": true, "codex": true, "exec": true,
+		"": false, "Claude": false, "claude ": false, "bash": false,
+	} {
+		if Valid(name) != want {
+			t.Errorf("Valid(%q) = %v", name, !want)
+		}
+	}
+}
+
 func FuzzShim(f *testing.F) {
 	f.Add([]byte("#!/bin/sh\nexec claude \"$@\"\n"))
 	f.Add([]byte("#!\n$@"))
