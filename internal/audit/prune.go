@@ -1,0 +1,75 @@
+package audit
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"leaseguard.internal/internal/failpoint"
+)
+
+// prune removes the oldest segments as Keep and Max want, never the one that is
+// written. A record of it is on disk first: without such a record a chain that
+// begins late has been cut.
+func (w *Writer) prune() error {
+	victims, kept, err := w.surplus()
+	if err != nil {
+		return w.fail(err)
+	}
+	if len(victims) == 0 {
+		return nil
+	}
+	err = w.own(Record{Event: EventBroker, Code: CodePruned, Targets: []string{segmentName(kept)},
+		Count: uint64(len(victims)), Reason: fmt.Sprintf("removing %d segments before record %d", len(victims), kept)})
+	if err != nil {
+		return err
+	}
+	if err := w.sync(); err != nil {
+		return err
+	}
+	if err := failpoint.Hit("audit/before-prune"); err != nil {
+		return w.fail(err)
+	}
+	for _, first := range victims {
+		if err := os.Remove(filepath.Join(w.opt.Dir, segmentName(first))); err != nil {
+			return w.fail(fmt.Errorf("removing old audit segment: %w", err))
+		}
+	}
+	if err := syncDir(w.opt.Dir); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
+
+// surplus says which segments go and which is the oldest to stay.
+func (w *Writer) surplus() (victims []uint64, kept uint64, err error) {
+	if w.opt.Keep <= 0 && w.opt.Max <= 0 {
+		return nil, 0, nil
+	}
+	firsts, err := listSegments(w.opt.Dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	var total int64
+	infos := make([]os.FileInfo, len(firsts))
+	for i, first := range firsts {
+		if infos[i], err = os.Lstat(filepath.Join(w.opt.Dir, segmentName(first))); err != nil {
+			return nil, 0, fmt.Errorf("listing audit segments: %w", err)
+		}
+		total += infos[i].Size()
+	}
+	oldest := time.Time{}
+	if w.opt.Keep > 0 {
+		oldest = w.opt.Clock.Wall().Add(-w.opt.Keep)
+	}
+	n := 0
+	for n < len(firsts)-1 && (w.opt.Max > 0 && total > w.opt.Max || infos[n].ModTime().Before(oldest)) {
+		total -= infos[n].Size()
+		n++
+	}
+	if n == 0 {
+		return nil, 0, nil
+	}
+	return firsts[:n], firsts[n], nil
+}
