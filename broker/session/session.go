@@ -7,6 +7,7 @@
 package session
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -18,13 +19,14 @@ import (
 
 // Session is one launch: one generation under a session id.
 type Session struct {
-	ID      string
-	Runtime string
-	UID     uint32
-	Dir     string // the anchor's working directory at registration
-	Command string // for people
-	Anchor  *peer.Process
-	Started time.Time
+	ID         string
+	Generation uint64 // counts the launches under ID
+	Runtime    string
+	UID        uint32
+	Dir        string // the anchor's working directory at registration
+	Command    string // for people
+	Anchor     *peer.Process
+	Started    time.Time
 	// Unenforced marks a session of root or with capabilities that undo every
 	// boundary: it is judged like any other, but nothing holds it.
 	Unenforced bool
@@ -43,15 +45,23 @@ type Session struct {
 	denial   *wire.Denial
 }
 
-// Start gives the session its generation, with no authority.
-func (s *Session) Start(generation uint64, gateSeen bool) {
+// Start gives the session its lease, with no authority. A restored session has
+// its launch behind it and remembers whether its gate was seen.
+func (s *Session) Start(restored, gateSeen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lease = lease.New(generation)
+	s.lease = lease.New(s.Generation)
 	if gateSeen {
 		s.lease, _, _ = lease.Apply(s.lease, lease.GateSeen{}, 0)
 	}
+	if restored {
+		s.launched = true
+		s.lease, _, _ = lease.Apply(s.lease, lease.Lower{Cause: lease.Restarted}, 0)
+	}
 }
+
+// Key names this one generation, for what others keep per launch.
+func (s *Session) Key() string { return fmt.Sprintf("%s/%d", s.ID, s.Generation) }
 
 // Apply runs one event through the machine and keeps what comes back.
 func (s *Session) Apply(ev lease.Event, now clock.Instant) (lease.Lease, []lease.Effect, error) {

@@ -1,0 +1,213 @@
+// Package broker is the daemon that owns every lease. It listens on two
+// sockets: broker.sock takes launchers and gates, operator.sock takes the
+// people who approve and revoke. The two share no slots and no goroutines, so
+// that no flood of calls delays a revocation.
+//
+// What lowers authority happens in memory, at once, and is written down
+// afterwards. What raises it is on disk first: the token's consumption, then
+// the audit record, then the lease. After a start nobody has authority.
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"leaseguard.internal/broker/checkpoint"
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/broker/store"
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/catalog"
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/wire"
+)
+
+// Checkpoints confirms that every machine a call changes can be rewound.
+type Checkpoints interface {
+	Ensure(context.Context, checkpoint.Request) ([]wire.CheckpointInfo, error)
+	Forget(session string)
+}
+
+// Options is what a broker needs from its surroundings.
+type Options struct {
+	Paths       paths.Paths
+	Config      *config.Config
+	UID         uint32
+	Clock       clock.Clock
+	Log         *slog.Logger
+	Version     string
+	Checkpoints Checkpoints // nil: no ZVM is configured, and no mutator can pass
+}
+
+// Broker is a running daemon.
+type Broker struct {
+	opt     Options
+	level   peer.Level
+	bootID  string
+	epoch   string
+	started time.Time
+	key     [32]byte
+
+	catalog  *catalog.Catalog
+	store    *store.Store
+	audit    *audit.Writer
+	denials  *audit.Coalescer
+	sessions *session.Registry
+	lock     *runLock
+	ended    *ended
+
+	calls, operators *slots
+	bytes            *budget
+	listeners        []*peer.Listener
+	work             sync.WaitGroup
+	stop             context.CancelFunc
+}
+
+// Start takes the lock, opens store and audit, brings back the sessions whose
+// anchors still live, and listens. Nothing is listening when it fails.
+func Start(opt Options) (_ *Broker, err error) {
+	b := &Broker{opt: opt, started: opt.Clock.Wall(), ended: newEnded()}
+	defer func() {
+		if err != nil {
+			b.release()
+		}
+	}()
+	if b.level, err = peer.Detect(); err != nil {
+		return nil, fmt.Errorf("checking the kernel's means of identity: %w", err)
+	}
+	if b.bootID, err = clock.BootID(); err != nil {
+		return nil, err
+	}
+	if b.epoch, err = newEpoch(); err != nil {
+		return nil, err
+	}
+	if b.catalog, err = catalog.New(opt.Config.Tools); err != nil {
+		return nil, err
+	}
+	if err = b.openState(); err != nil {
+		return nil, err
+	}
+	limits := opt.Config.Limits
+	b.sessions = session.NewRegistry(limits.SessionsPerUID)
+	b.calls, b.operators = newSlots(maxCalls), newSlots(maxOperators)
+	b.bytes = newBudget(maxBytes)
+	if err = b.restore(); err != nil {
+		return nil, err
+	}
+	return b, b.listen()
+}
+
+func newEpoch() (string, error) {
+	var b [16]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", fmt.Errorf("drawing the broker's epoch: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+// openState opens lock, store and audit in that order: who has the lock may
+// remove a stale socket, and nobody else.
+func (b *Broker) openState() (err error) {
+	p, uid := b.opt.Paths, b.opt.UID
+	for _, dir := range []string{p.RunDir, p.StateDir} {
+		if err = paths.EnsureDir(dir, uid); err != nil {
+			return err
+		}
+	}
+	if b.lock, err = takeLock(p.Lock); err != nil {
+		return err
+	}
+	if b.store, err = store.Open(p.DB); err != nil {
+		return err
+	}
+	b.key = b.store.Key()
+	var stored *audit.Head
+	head, ok, err := b.store.Head()
+	if err != nil {
+		return err
+	}
+	if ok {
+		stored = &head
+	}
+	b.audit, err = audit.Open(audit.Options{
+		Dir: p.AuditDir, Clock: b.opt.Clock, Stored: stored,
+		Keep: b.opt.Config.Audit.Keep, Max: b.opt.Config.Audit.Max,
+		OnHead: func(h audit.Head) error { return b.store.PutHead(context.Background(), h) },
+	})
+	if err != nil {
+		return err
+	}
+	b.denials = audit.NewCoalescer(maxDenialsPerSecond)
+	return nil
+}
+
+func (b *Broker) listen() error {
+	p := b.opt.Paths
+	for _, path := range []string{p.BrokerSocket, p.OperatorSocket} {
+		if err := peer.RemoveStale(path, b.opt.UID); err != nil {
+			return err
+		}
+		l, err := peer.Listen(path, 0o600)
+		if err != nil {
+			return err
+		}
+		b.listeners = append(b.listeners, l)
+	}
+	return nil
+}
+
+// Run serves until ctx ends or an operator stops the broker, then closes in
+// order: no new calls, what is under way ends, records reach the disk.
+func (b *Broker) Run(ctx context.Context) error {
+	ctx, b.stop = context.WithCancel(ctx)
+	defer b.stop()
+	b.record(audit.Record{Event: audit.EventBroker, Code: "started", Reason: "broker " + b.opt.Version})
+	b.spawn(func() { b.accept(ctx, b.listeners[0], b.calls, b.serveSession) })
+	b.spawn(func() { b.accept(ctx, b.listeners[1], b.operators, b.serveOperator) })
+	b.spawn(func() { b.watch(ctx) })
+	b.spawn(func() { b.sweep(ctx) })
+	<-ctx.Done()
+	for _, l := range b.listeners {
+		_ = l.Close() // ends the accept loops; the paths go with it
+	}
+	b.work.Wait()
+	b.record(audit.Record{Event: audit.EventBroker, Code: "stopped"})
+	return b.release()
+}
+
+func (b *Broker) spawn(f func()) {
+	b.work.Add(1)
+	go func() {
+		defer b.work.Done()
+		f()
+	}()
+}
+
+// release closes what Start opened, newest first.
+func (b *Broker) release() error {
+	var errs []error
+	for _, l := range b.listeners {
+		_ = l.Close()
+	}
+	if b.audit != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		b.audit.SaveHead()
+		errs = append(errs, b.audit.Close(ctx))
+	}
+	if b.store != nil {
+		errs = append(errs, b.store.Close())
+	}
+	if b.lock != nil {
+		errs = append(errs, b.lock.Close())
+	}
+	return errors.Join(errs...)
+}

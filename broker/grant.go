@@ -1,0 +1,175 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/broker/store"
+	"leaseguard.internal/broker/token"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// grant runs the verbs that raise authority, one at a time per session. A
+// revocation doesn't wait for them: it goes past the lock and wins.
+func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.Result {
+	s, werr := b.find(ctl)
+	if werr != nil {
+		return wire.Result{Error: werr}
+	}
+	if ctl.Verb == wire.VerbContext {
+		return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.opt.Config.Lease.Context}}
+	}
+	docs, werr := b.documents(ctl, body)
+	if werr != nil {
+		return wire.Result{Error: werr}
+	}
+	binding := token.Bind(b.catalog.Digest(), docs)
+	defer s.Commit()()
+	switch ctl.Verb {
+	case wire.VerbVerify:
+		return b.verify(ctx, s, ctl, binding)
+	case wire.VerbPromote:
+		return b.promoteByToken(ctx, s, ctl, binding)
+	case wire.VerbRenew:
+		l, err := b.renew(ctx, s, binding, s.Generation)
+		return b.granted(s, l, binding, err)
+	}
+	return b.approve(ctx, s, ctl, binding)
+}
+
+// documents pairs the described documents with their bytes, and insists that
+// they are the ones of the configuration, in its order.
+func (b *Broker) documents(ctl wire.Control, body []byte) ([]token.Document, *wire.Error) {
+	bad := func(cause string) *wire.Error {
+		return wireError(verdict.BadRequest, "reading", "the context documents", cause, "run the command again; after an upgrade: guard broker restart")
+	}
+	var names []string
+	var docs []token.Document
+	for _, d := range ctl.Documents {
+		if d.Size < 0 || d.Size > len(body) || d.Missing && d.Size != 0 {
+			return nil, bad("their sizes don't fit what was sent")
+		}
+		names = append(names, d.Name)
+		docs = append(docs, token.Document{Name: d.Name, Missing: d.Missing, Bytes: body[:d.Size]})
+		body = body[d.Size:]
+	}
+	if len(body) != 0 {
+		return nil, bad("more was sent than they describe")
+	}
+	if !slices.Equal(names, b.opt.Config.Lease.Context) {
+		return nil, bad("they are not those of lease.context")
+	}
+	return docs, nil
+}
+
+func (b *Broker) verify(ctx context.Context, s *session.Session, ctl wire.Control, binding lease.Hash) wire.Result {
+	t, l, err := b.begin(ctx, s, ttlOf(ctl), binding)
+	if err != nil {
+		return b.granted(s, l, binding, err)
+	}
+	r := b.granted(s, l, binding, nil)
+	r.Grant.Token, r.Grant.TokenInS = t.Text(), int64(lease.TokenLife/time.Second)
+	return r
+}
+
+func (b *Broker) promoteByToken(ctx context.Context, s *session.Session, ctl wire.Control, binding lease.Hash) wire.Result {
+	t, err := token.Parse(ctl.Token)
+	if err != nil {
+		return b.granted(s, lease.Lease{}, binding, errTokenUnknown)
+	}
+	generation := ctl.Generation
+	if generation == 0 {
+		generation = s.Generation
+	}
+	l, err := b.promote(ctx, s, t.Hash(), binding, generation)
+	return b.granted(s, l, binding, err)
+}
+
+// approve is begin and promote in one, by an operator. A session whose gate was
+// never heard is refused before anything of it is revoked.
+func (b *Broker) approve(ctx context.Context, s *session.Session, ctl wire.Control, binding lease.Hash) wire.Result {
+	if l := s.Lease(b.opt.Clock.Now()); !l.GateSeen() {
+		return b.granted(s, l, binding, lease.ErrGateUnseen)
+	}
+	t, l, err := b.begin(ctx, s, ttlOf(ctl), binding)
+	if err != nil {
+		return b.granted(s, l, binding, err)
+	}
+	l, err = b.promote(ctx, s, t.Hash(), binding, s.Generation)
+	return b.granted(s, l, binding, err)
+}
+
+func (b *Broker) granted(s *session.Session, l lease.Lease, binding lease.Hash, err error) wire.Result {
+	if err != nil {
+		return wire.Result{Error: b.grantError(s, err)}
+	}
+	left := l.Left(b.opt.Clock.Now())
+	return wire.Result{Grant: &wire.Grant{
+		Session: s.ID, State: l.State().String(), Generation: s.Generation, Cycle: l.Cycle(),
+		ExpiresInS: int64((left + time.Second - 1) / time.Second), Binding: hexOf(binding),
+	}}
+}
+
+// grantCodes maps what can be refused to its code and its remedy.
+var grantCodes = []struct {
+	err  error
+	code verdict.Code
+	next string
+}{
+	{lease.ErrTTL, verdict.BadRequest, "use whole seconds from 1s up to lease.ttl"},
+	{lease.ErrBinding, verdict.BindingChanged, "look at what changed, then: guard approve SESSION"},
+	{lease.ErrGeneration, verdict.GenerationStale, "guard status"},
+	{lease.ErrGateUnseen, verdict.GateUnseen, "let the session make one tool call, then approve it again"},
+	{lease.ErrTokenExpired, verdict.TokenExpired, "begin again with: guard verify SESSION"},
+	{lease.ErrBusy, verdict.BrokerBusy, "try again"},
+	{store.ErrTokenUsed, verdict.TokenUsed, "the session lost its lease, since somebody else may have seen the token; begin again with: guard verify SESSION"},
+	{store.ErrTokenMismatch, verdict.WrongAnchor, "begin again with: guard verify SESSION"},
+	{errTokenUnknown, verdict.TokenUnknown, "begin again with: guard verify SESSION"},
+	{errWrongAnchor, verdict.WrongAnchor, "name the session that the token was made for"},
+}
+
+func (b *Broker) grantError(s *session.Session, err error) *wire.Error {
+	for _, g := range grantCodes {
+		if errors.Is(err, g.err) {
+			return wireError(g.code, "verifying session", s.ID, g.err.Error(), g.next)
+		}
+	}
+	var transition *lease.TransitionError
+	if errors.As(err, &transition) {
+		l := s.Lease(b.opt.Clock.Now())
+		code := leaseVerdict("", s.ID, l).Code
+		return wireError(code, "verifying session", s.ID, err.Error(), "guard approve "+s.ID)
+	}
+	return wireError(verdict.StoreFailed, "verifying session", s.ID, err.Error(), "make room for the state directory, then: guard broker restart")
+}
+
+// revoke lowers one session or all. It takes no lock that a grant holds.
+func (b *Broker) revoke(ctl wire.Control) wire.Result {
+	why := "revoked by an operator"
+	if ctl.Reason != "" {
+		why += ": " + verdict.Object(ctl.Reason)
+	}
+	targets := b.sessions.All()
+	if !ctl.All {
+		s, werr := b.find(ctl)
+		if werr != nil {
+			return wire.Result{Error: werr}
+		}
+		targets = []*session.Session{s}
+	}
+	ids := []string{}
+	for _, s := range targets {
+		b.lower(s, lease.Revoked, why)
+		ids = append(ids, s.ID)
+	}
+	r := wire.Result{Revoked: ids}
+	if err := errors.Join(b.audit.Err(), b.store.Err()); err != nil {
+		r.Warnings = append(r.Warnings, "revoked in memory, but not durably recorded: "+err.Error())
+	}
+	return r
+}

@@ -1,0 +1,132 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/strictjson"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// serveOperator answers one request of operator.sock. A process that has an
+// anchor among its ancestors is a session, whatever it says: it sees itself and
+// nothing else.
+func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) {
+	b.deadline(conn, headerTime)
+	p, err := conn.Authenticate()
+	if err != nil {
+		b.opt.Log.Info("refusing a peer of the operator socket", "error", err)
+		return
+	}
+	h, err := wire.ReadHeader(conn, wire.Limits{Control: wire.MaxControl, Body: wire.MaxContext})
+	if err != nil || h.Kind != wire.KindControl {
+		b.opt.Log.Info("refusing a request of the operator socket", "pid", p.PID(), "error", err)
+		return
+	}
+	if busy {
+		b.drain(conn, h)
+		b.result(conn, wire.Result{Error: wireError(verdict.BrokerBusy, "answering", "", "as many operator connections as it can hold are open", "try again")})
+		return
+	}
+	b.deadline(conn, bodyTime)
+	req, err := wire.ReadBody(conn, h) // bounded by the slots, not by the calls' byte budget
+	if err != nil {
+		b.opt.Log.Info("refusing a request of the operator socket", "pid", p.PID(), "error", err)
+		return
+	}
+	var ctl wire.Control
+	if err := strictjson.Decode(req.Control, &ctl); err != nil {
+		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "reading", "the request", err.Error(), "use the guard that belongs to this broker")})
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, verbTime)
+	defer cancel()
+	b.result(conn, b.perform(ctx, p, ctl, req.Body))
+}
+
+// perform proves that the peer is an operator, then runs its verb.
+func (b *Broker) perform(ctx context.Context, p peer.Peer, ctl wire.Control, body []byte) wire.Result {
+	s, _, err := b.sessions.Find(p.Process())
+	switch {
+	case err == nil && ctl.Verb == wire.VerbStatus:
+		return wire.Result{Status: b.status(s)}
+	case err == nil:
+		return b.notOperator(p, ctl, "the caller is inside session "+s.ID)
+	case !errors.Is(err, session.ErrNotRegistered):
+		return b.notOperator(p, ctl, "its ancestors could not be proved: "+err.Error())
+	case p.UID() != b.opt.UID && p.UID() != 0:
+		return b.notOperator(p, ctl, "uid "+itoa(int(p.UID()))+" is not the broker's")
+	}
+	return b.verb(ctx, ctl, body)
+}
+
+func (b *Broker) notOperator(p peer.Peer, ctl wire.Control, cause string) wire.Result {
+	b.record(audit.Record{Event: audit.EventSession, Code: string(verdict.NotOperator), CallerPID: p.PID(),
+		Session: ctl.Session, Reason: "verb " + verdict.Object(string(ctl.Verb)) + ": " + cause})
+	return wire.Result{Error: wireError(verdict.NotOperator, "running", verdict.Object(string(ctl.Verb)), cause, "run it from a terminal outside any session")}
+}
+
+func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.Result {
+	switch ctl.Verb {
+	case wire.VerbStatus:
+		return wire.Result{Status: b.status(nil)}
+	case wire.VerbRevoke:
+		return b.revoke(ctl)
+	case wire.VerbAudit:
+		h := b.audit.Head()
+		return wire.Result{Audit: &wire.Head{Seq: h.Seq, Hash: h.Hash, Dir: b.opt.Paths.AuditDir, Alarmed: b.audit.Err() != nil}}
+	case wire.VerbStop:
+		b.stop()
+		return wire.Result{}
+	case wire.VerbContext, wire.VerbVerify, wire.VerbPromote, wire.VerbApprove, wire.VerbRenew:
+		return b.grant(ctx, ctl, body)
+	}
+	return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this broker doesn't know the verb", "guard broker restart, if guard was upgraded")}
+}
+
+// result writes a control request's answer.
+func (b *Broker) result(conn *peer.Conn, r wire.Result) {
+	r.Time = b.opt.Clock.Wall()
+	out, err := json.Marshal(r)
+	if err != nil {
+		b.opt.Log.Error("encoding a result", "error", err)
+		return
+	}
+	kind := wire.Reply{Kind: wire.KindResult, Out: out}
+	if r.Error != nil {
+		kind.Exit = 1
+	}
+	b.reply(conn, kind)
+}
+
+func wireError(code verdict.Code, what, object, cause, next string) *wire.Error {
+	return &wire.Error{Code: string(code), Message: verdict.Reason(code, what, object, cause, next)}
+}
+
+// find returns the session that a verb names.
+func (b *Broker) find(ctl wire.Control) (*session.Session, *wire.Error) {
+	s := b.sessions.ByID(ctl.Session)
+	if s == nil || s.Gone() {
+		return nil, wireError(verdict.NoSuchSession, "looking up session", verdict.Object(ctl.Session), "no live session has this id", "guard status")
+	}
+	if ctl.Generation != 0 && ctl.Generation != s.Generation {
+		return nil, wireError(verdict.GenerationStale, "looking up session", verdict.Object(ctl.Session), "it has been launched anew since", "guard status, then try again")
+	}
+	return s, nil
+}
+
+func ttlOf(ctl wire.Control) *time.Duration {
+	if ctl.TTLSeconds == nil {
+		return nil
+	}
+	const most = int64(1) << 30 // far above any cap, and far below an overflow
+	d := time.Duration(min(max(*ctl.TTLSeconds, -most), most)) * time.Second
+	return &d
+}

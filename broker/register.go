@@ -1,0 +1,155 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/broker/store"
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/runtimes"
+	"leaseguard.internal/internal/strictjson"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// serveRegister makes the connecting process the anchor of a new session. The
+// connection stays open until the process execs its runtime, which closes it:
+// that is how the broker learns of the moment.
+func (b *Broker) serveRegister(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
+	req, give, err := b.receive(conn, h)
+	if err != nil {
+		return
+	}
+	defer give()
+	var ctl wire.Control
+	if err := strictjson.Decode(req.Control, &ctl); err != nil || ctl.Verb != wire.VerbRegister || ctl.Register == nil || len(req.Body) != 0 {
+		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "registering", "", "the request is not one of a launcher", "use the guard that belongs to this broker")})
+		return
+	}
+	verbCtx, cancel := context.WithTimeout(ctx, verbTime)
+	defer cancel()
+	s, werr := b.register(verbCtx, p, *ctl.Register)
+	if werr != nil {
+		b.record(audit.Record{Event: audit.EventSession, Code: werr.Code, Reason: werr.Message, CallerPID: p.PID()})
+		b.result(conn, wire.Result{Error: werr})
+		return
+	}
+	view := s.View(b.opt.Clock.Now())
+	b.result(conn, wire.Result{Session: &view})
+	b.awaitExec(ctx, conn, s)
+}
+
+// register checks what a launcher asks for and adds the session. The record is
+// on disk before the launcher hears of it.
+func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*session.Session, *wire.Error) {
+	if !runtimes.Valid(r.Runtime) || !filepath.IsAbs(r.Dir) || len(r.Dir) > 4096 || len(r.Command) > 4096 {
+		return nil, wireError(verdict.BadRequest, "registering", verdict.Object(r.Runtime), "runtime, directory or command is not well formed", "guard launch --help")
+	}
+	privileged, err := p.Process().Privileged()
+	if err != nil {
+		return nil, wireError(verdict.Internal, "registering", "pid "+itoa(p.PID()), err.Error(), "launch again")
+	}
+	if privileged && !b.opt.Config.Identity.AllowRootSessions {
+		return nil, wireError(verdict.RootSession, "registering", "pid "+itoa(p.PID()),
+			"it is root or has capabilities that nothing here could hold",
+			"launch as an ordinary user, or set identity.allow_root_sessions = true in guard.toml")
+	}
+	anchor, err := p.Process().Dup()
+	if err != nil {
+		return nil, wireError(verdict.Internal, "registering", "pid "+itoa(p.PID()), err.Error(), "launch again")
+	}
+	s := &session.Session{
+		ID: newSessionID(), Generation: 1, Runtime: r.Runtime, UID: p.UID(), Dir: filepath.Clean(r.Dir), Command: r.Command,
+		Anchor: anchor, Started: b.opt.Clock.Wall(), Unenforced: privileged,
+	}
+	if werr := b.resume(s, r.Resume); werr != nil {
+		_ = anchor.Close()
+		return nil, werr
+	}
+	s.Start(false, false)
+	if werr := b.addSession(ctx, s); werr != nil {
+		_ = anchor.Close()
+		return nil, werr
+	}
+	return s, nil
+}
+
+// resume takes over an ended session's id with the next generation.
+func (b *Broker) resume(s *session.Session, id string) *wire.Error {
+	if id == "" {
+		return nil
+	}
+	if live := b.sessions.ByID(id); live != nil && live.Anchor.Alive() {
+		return wireError(verdict.BadRequest, "resuming", verdict.Object(id), "its runtime still lives", "end it first, or launch without --resume")
+	}
+	old, ok := b.ended.find(id)
+	if !ok {
+		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "no ended session has this id", "guard status, or launch without --resume")
+	}
+	if old.UID != s.UID || old.Runtime != s.Runtime {
+		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "it belonged to another user or runtime", "launch without --resume")
+	}
+	s.ID, s.Generation = id, old.Generation+1
+	return nil
+}
+
+// addSession makes the session known, then durable. A session whose record
+// can't be written is taken back.
+func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error {
+	pid := "pid " + itoa(s.Anchor.PID())
+	err := b.sessions.Add(s)
+	switch {
+	case errors.Is(err, session.ErrNested):
+		return wireError(verdict.NestedLaunch, "registering", pid, "it already is inside a session", "launch from outside the session")
+	case errors.Is(err, session.ErrLimit):
+		return wireError(verdict.LimitReached, "registering", pid, err.Error(), "end a session, or raise limits.sessions_per_uid")
+	case err != nil:
+		return wireError(verdict.Internal, "registering", pid, err.Error(), "launch again")
+	}
+	if err := b.store.PutSession(ctx, b.sessionRecord(s, false)); err != nil {
+		b.sessions.Remove(s)
+		return wireError(verdict.StoreFailed, "registering", s.ID, err.Error(), "make room for the state directory, then: guard broker restart")
+	}
+	b.ended.forget(s.ID)
+	b.record(b.sessionEvent(s, "registered", s.Command))
+	return nil
+}
+
+// awaitExec waits for the end of the launcher's connection. If the anchor lives
+// on after it, the runtime has been exec'd.
+func (b *Broker) awaitExec(ctx context.Context, conn *peer.Conn, s *session.Session) {
+	_ = conn.SetDeadline(time.Time{})
+	if err := conn.WaitClosed(ctx); err != nil {
+		return // the launcher said something more, or the broker stops
+	}
+	if s.Anchor.Alive() {
+		s.MarkLaunched()
+		b.record(b.sessionEvent(s, "launched", ""))
+	}
+}
+
+func (b *Broker) sessionRecord(s *session.Session, gateSeen bool) store.Session {
+	return store.Session{
+		ID: s.ID, Runtime: s.Runtime, Dir: s.Dir, Command: s.Command, BootID: b.bootID, UID: s.UID, Generation: s.Generation,
+		PID: s.Anchor.PID(), Inode: s.Anchor.Inode(), StartTime: s.Anchor.StartTime(), GateSeen: gateSeen, Started: s.Started,
+	}
+}
+
+func newSessionID() string { return randomHex(8) }
+
+func newCallID() string { return randomHex(8) }
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	if _, err := rand.Read(b); err != nil {
+		panic(fmt.Sprintf("reading random bytes: %v", err)) // the kernel's source does not fail; without it nothing can be named
+	}
+	return hex.EncodeToString(b)
+}

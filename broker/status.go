@@ -1,0 +1,50 @@
+package broker
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/internal/wire"
+)
+
+// status describes the broker and its sessions, or only the one that asks.
+func (b *Broker) status(only *session.Session) *wire.Status {
+	st := &wire.Status{Broker: b.brokerStatus(), Sessions: []wire.Session{}}
+	now := b.opt.Clock.Now()
+	for _, s := range b.sessions.All() {
+		if s.Gone() || only != nil && s != only {
+			continue
+		}
+		v := s.View(now)
+		v.OnlySelf = only != nil
+		st.Sessions = append(st.Sessions, v)
+	}
+	slices.SortFunc(st.Sessions, func(x, y wire.Session) int {
+		if c := x.Started.Compare(y.Started); c != 0 {
+			return c
+		}
+		return strings.Compare(x.ID, y.ID)
+	})
+	return st
+}
+
+func (b *Broker) brokerStatus() wire.BrokerStatus {
+	st := wire.BrokerStatus{
+		PID: os.Getpid(), Version: b.opt.Version, Mode: b.opt.Paths.Mode, UID: b.opt.UID, BootID: b.bootID, Epoch: b.epoch,
+		Started: b.started, Config: b.opt.Config.Path, RunDir: b.opt.Paths.RunDir, StateDir: b.opt.Paths.StateDir, ZVM: "none",
+		Assurance: wire.Assurance{Identity: string(b.level), Operator: "cooperative", Cgroup: "absent"},
+		InFlight:  b.calls.used(),
+	}
+	if z := b.opt.Config.ZVM; z != nil {
+		st.ZVM = z.URL
+	}
+	if err := b.store.Err(); err != nil {
+		st.StoreError = err.Error()
+	}
+	if err := b.audit.Err(); err != nil {
+		st.AuditError = err.Error()
+	}
+	return st
+}

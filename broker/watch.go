@@ -1,0 +1,174 @@
+package broker
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/broker/store"
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/peer"
+)
+
+// keepEnded is how long an ended session's id can be resumed.
+const keepEnded = 7 * 24 * time.Hour
+
+// maxEnded bounds the memory of ended sessions.
+const maxEnded = 10_000
+
+// watch ends each session whose anchor ends.
+func (b *Broker) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := b.sessions.Watch(ctx, b.exited)
+		if err != nil && ctx.Err() == nil {
+			// Decisions look at the pidfd themselves; only tidying up waits.
+			b.opt.Log.Error("watching anchors", "error", err)
+			_ = clock.Sleep(ctx, sweepTime)
+		}
+	}
+}
+
+func (b *Broker) exited(s *session.Session) {
+	if !s.End(b.opt.Clock.Now()) {
+		return
+	}
+	if b.opt.Checkpoints != nil {
+		b.opt.Checkpoints.Forget(s.Key())
+	}
+	b.record(b.sessionEvent(s, "ended", "the anchor has exited"))
+	b.ended.add(b.sessionRecord(s, false))
+	b.sessions.Remove(s)
+	_ = s.Anchor.Close()
+}
+
+// sweep tidies up: leases whose end has come, counted denials, old tokens. No
+// decision depends on it.
+func (b *Broker) sweep(ctx context.Context) {
+	for n := 0; clock.Sleep(ctx, sweepTime) == nil; n++ {
+		now := b.opt.Clock.Now()
+		for _, s := range b.sessions.All() {
+			if l, effects, _ := s.Apply(lease.Tick{}, now); len(effects) > 0 { // Tick is legal in every state
+				b.recordLease(s, l, "expired", l.Cause().String())
+				if b.opt.Checkpoints != nil {
+					b.opt.Checkpoints.Forget(s.Key())
+				}
+			}
+		}
+		for _, r := range b.denials.Flush(now) {
+			b.audit.Log(r)
+		}
+		if n%3600 == 0 {
+			b.prune(ctx)
+		}
+	}
+}
+
+func (b *Broker) prune(ctx context.Context) {
+	wall := b.opt.Clock.Wall()
+	if err := b.store.Prune(ctx, wall.Add(-24*time.Hour)); err != nil {
+		b.opt.Log.Warn("pruning tokens", "error", err)
+	}
+	for _, id := range b.ended.expire(wall.Add(-keepEnded)) {
+		if err := b.store.DeleteSession(ctx, id); err != nil {
+			b.opt.Log.Warn("forgetting an ended session", "session", id, "error", err)
+		}
+	}
+}
+
+// noteGate remembers that this generation's gate was heard, on disk first:
+// a promotion needs it.
+func (b *Broker) noteGate(ctx context.Context, s *session.Session) {
+	if s.Lease(b.opt.Clock.Now()).GateSeen() {
+		return
+	}
+	if err := b.store.PutSession(ctx, b.sessionRecord(s, true)); err != nil {
+		b.opt.Log.Warn("storing that the gate was seen", "session", s.ID, "error", err)
+		return
+	}
+	_, _, _ = s.Apply(lease.GateSeen{}, b.opt.Clock.Now()) // legal in every state
+}
+
+// restore brings back the sessions whose anchors still live, with no authority.
+func (b *Broker) restore() error {
+	records, err := b.store.Sessions()
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		anchor, err := b.reopen(r)
+		if err != nil {
+			b.ended.add(r)
+			continue
+		}
+		privileged, err := anchor.Privileged()
+		s := &session.Session{
+			ID: r.ID, Generation: r.Generation, Runtime: r.Runtime, UID: r.UID, Dir: r.Dir, Command: r.Command,
+			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil,
+		}
+		s.Start(true, r.GateSeen)
+		if err := b.sessions.Add(s); err != nil {
+			b.opt.Log.Warn("restoring a session", "session", r.ID, "error", err)
+			b.ended.add(r)
+			_ = anchor.Close()
+			continue
+		}
+		b.record(b.sessionEvent(s, "restored", "the broker restarted; its lease is gone"))
+	}
+	return nil
+}
+
+var errOtherBoot = errors.New("the session belongs to another boot")
+
+func (b *Broker) reopen(r store.Session) (*peer.Process, error) {
+	if r.BootID != b.bootID {
+		return nil, errOtherBoot
+	}
+	return peer.Reopen(r.PID, r.Inode, r.StartTime)
+}
+
+// ended remembers sessions that are over, for guard launch --resume.
+type ended struct {
+	mu sync.Mutex
+	by map[string]store.Session
+}
+
+func newEnded() *ended { return &ended{by: map[string]store.Session{}} }
+
+func (e *ended) add(r store.Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.by) < maxEnded {
+		e.by[r.ID] = r
+	}
+}
+
+func (e *ended) find(id string) (store.Session, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	r, ok := e.by[id]
+	return r, ok
+}
+
+func (e *ended) forget(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.by, id)
+}
+
+func (e *ended) expire(before time.Time) (ids []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, r := range e.by {
+		if r.Started.Before(before) {
+			delete(e.by, id)
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func hexOf(h lease.Hash) string { return hex.EncodeToString(h[:]) }
