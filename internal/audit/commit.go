@@ -19,9 +19,8 @@ const (
 // run is the writing goroutine. It alone touches w.seg.
 func (w *Writer) run() {
 	defer close(w.ended)
-	var flush, summary timer
+	var flush timer
 	defer flush.stop()
-	defer summary.stop()
 	for {
 		select {
 		case e := <-w.queue:
@@ -32,11 +31,6 @@ func (w *Writer) run() {
 		case <-flush.due():
 			flush.stop()
 			w.sync()
-		case <-w.held:
-			summary.start(coalesceWindow)
-		case <-summary.due():
-			summary.stop()
-			w.summarize(false)
 		case <-w.quit:
 			w.finish()
 			return
@@ -98,8 +92,7 @@ func (w *Writer) commit(batch []*entry) {
 	for i, e := range batch {
 		switch {
 		case e.done == nil && err != nil:
-			w.lost.Add(1)
-			w.all.Add(1)
+			w.drop()
 		case e.done != nil && err != nil:
 			e.done <- outcome{err: err}
 		case e.done != nil:
@@ -195,34 +188,8 @@ func (w *Writer) rotate() error {
 	return w.prune()
 }
 
-// summarize logs what the coalescer holds back: what is due, or all.
-func (w *Writer) summarize(all bool) {
-	now := w.opt.Clock.Now()
-	if all {
-		now = now.Add(2 * coalesceWindow)
-	}
-	w.mu.Lock()
-	due := w.same.Flush(now)
-	again := w.same.Holds()
-	w.mu.Unlock()
-	var batch []*entry
-	for _, r := range due {
-		if body, err := encode(r); err == nil {
-			batch = append(batch, &entry{body: body})
-		}
-	}
-	if len(batch) > 0 {
-		w.commit(batch)
-		w.sync()
-	}
-	if again {
-		poke(w.held)
-	}
-}
-
 // finish writes the rest and ends keepHead after a last stored head.
 func (w *Writer) finish() {
-	w.summarize(true)
 	for len(w.queue) > 0 {
 		w.commit(w.drain(<-w.queue))
 	}

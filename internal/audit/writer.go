@@ -52,11 +52,9 @@ type Writer struct {
 	lost atomic.Uint64 // dropped by Log and not yet recorded
 	all  atomic.Uint64 // dropped by Log ever
 
-	mu   sync.Mutex // guards the rest
+	mu   sync.Mutex // guards the next two
 	head Head       // of what is on disk
 	err  error      // first failure, for ever
-	same Coalescer
-	held chan struct{} // signals the writing goroutine that same holds something
 
 	seg segment // the writing goroutine's own
 }
@@ -93,7 +91,6 @@ func Open(o Options) (*Writer, error) {
 		opt: o, bootID: bootID,
 		queue: make(chan *entry, queueSize), quit: make(chan struct{}), ended: make(chan struct{}),
 		saveNow: make(chan struct{}, 1), changed: make(chan struct{}, 1), headEnded: make(chan struct{}),
-		held: make(chan struct{}, 1),
 	}
 	found, err := restore(o.Dir, o.Stored)
 	if err != nil {
@@ -162,25 +159,9 @@ func (w *Writer) Append(ctx context.Context, r Record) (Head, error) {
 	}
 }
 
-// Log writes a record soon. Equal denials of one session beyond 20 in a second
-// become one record with a count.
+// Log writes a record soon and never blocks: what finds no room is counted.
 func (w *Writer) Log(r Record) {
-	r = w.fill(r)
-	w.mu.Lock()
-	now := w.same.Add(r, w.opt.Clock.Now())
-	holds := w.same.Holds()
-	w.mu.Unlock()
-	if holds {
-		poke(w.held)
-	}
-	for _, r := range now {
-		w.enqueue(r)
-	}
-}
-
-// enqueue never blocks: what finds no room is counted.
-func (w *Writer) enqueue(r Record) {
-	body, err := encode(r)
+	body, err := encode(w.fill(r))
 	if err == nil && w.Err() == nil && !w.closed() {
 		select {
 		case w.queue <- &entry{body: body}:
@@ -188,6 +169,11 @@ func (w *Writer) enqueue(r Record) {
 		default:
 		}
 	}
+	w.drop()
+}
+
+// drop counts one record that won't be written.
+func (w *Writer) drop() {
 	w.lost.Add(1)
 	w.all.Add(1)
 }
