@@ -111,6 +111,32 @@ func (m *model) Present(t *rapid.T) {
 	}
 }
 
+// Verify goes the straight way up to the commit's steps, which other actions
+// then take, fail or cut short.
+func (m *model) Verify(t *rapid.T) {
+	if m.next > 250 || m.inFlight != nil {
+		return
+	}
+	m.GateSeen(t)
+	ttl := time.Duration(rapid.IntRange(1, 300).Draw(t, "ttl")) * time.Second
+	h := m.mint()
+	if _, err := m.apply(t, lease.Begin{TTL: &ttl, Max: lease.MaxTTL, Binding: binding, Token: h}); err != nil {
+		t.Fatalf("begin with %v: %v", ttl, err)
+	}
+	m.ttl, m.disk[h] = ttl, &row{}
+	if _, err := m.apply(t, lease.Promote{Token: h, Binding: binding, Generation: m.lease.Generation()}); err != nil {
+		t.Fatalf("promoting: %v", err)
+	}
+	m.inFlight = &flight{token: h, cycle: m.lease.Cycle()}
+}
+
+// Finish takes all steps that are left, if none fails.
+func (m *model) Finish(t *rapid.T) {
+	for m.inFlight != nil {
+		m.Commit(t)
+	}
+}
+
 func (m *model) Renew(t *rapid.T) {
 	if m.next > 250 || m.inFlight != nil || m.lease.At(m.now).State() != lease.Verified {
 		return
@@ -247,7 +273,8 @@ func TestPromisesOfMachineAndStore(t *testing.T) {
 		m := newModel()
 		t.Repeat(map[string]func(*rapid.T){
 			"begin": m.Begin, "present": m.Present, "present again": m.Present, "renew": m.Renew,
-			"commit": m.Commit, "commit on": m.Commit, "commit further": m.Commit, "gate": m.GateSeen,
+			"verify": m.Verify, "verify again": m.Verify, "commit": m.Commit, "commit on": m.Commit,
+			"finish": m.Finish, "finish again": m.Finish, "gate": m.GateSeen,
 			"revoke": m.Revoke, "observe": m.Observe, "sweep": m.Sweep, "time": m.Time,
 			"relaunch": m.Relaunch, "crash": m.Crash, "": m.check,
 		})
