@@ -3,9 +3,8 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
-	"os"
+	"io/fs"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -94,7 +93,7 @@ func CheckCases(ids []string, tests map[string]string) []Finding {
 var link = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
 
 // CheckLinks wants relative links of a document to lead to a file.
-func CheckLinks(root, doc, text string) []Finding {
+func CheckLinks(root fs.FS, doc, text string) []Finding {
 	var found []Finding
 	for i, line := range strings.Split(text, "\n") {
 		for _, m := range link.FindAllStringSubmatch(line, -1) {
@@ -102,7 +101,7 @@ func CheckLinks(root, doc, text string) []Finding {
 				continue
 			}
 			target := path.Join(path.Dir(doc), m[1])
-			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
+			if _, err := fs.Stat(root, target); err != nil {
 				found = append(found, Finding{doc, i + 1, "links to " + m[1] + ", which is not there", whyLinks})
 			}
 		}

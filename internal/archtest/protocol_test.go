@@ -2,8 +2,7 @@ package archtest
 
 import (
 	"encoding/hex"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,7 +21,7 @@ func TestProtocolDocumentHasTheBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "protocol.md"))
+	text, err := fs.ReadFile(root, "docs/protocol.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,19 +47,20 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s (%s)", f.Path, f.Line, f.What, f.Why)
 }
 
-// Root finds the module's root above the working directory.
-func Root() (string, error) {
+// Root opens the module's tree, which is found above the working directory.
+func Root() (fs.FS, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("finding module root: %w", err)
+		return nil, fmt.Errorf("finding module root: %w", err)
 	}
 	for {
-		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		root := os.DirFS(dir)
+		text, err := fs.ReadFile(root, "go.mod")
 		if err == nil && strings.HasPrefix(string(text), "module "+Module+"\n") {
-			return dir, nil
+			return root, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("finding module root: no go.mod of %s above the working directory", Module)
+			return nil, fmt.Errorf("finding module root: no go.mod of %s above the working directory", Module)
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -75,39 +76,34 @@ func skipped(rel string) bool {
 	return false
 }
 
-// Walk calls visit for every regular file of the tree below root.
-func Walk(root string, visit func(rel string) error) error {
-	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+// Walk calls visit with name and text of every regular file of the tree.
+func Walk(root fs.FS, visit func(rel, text string) error) error {
+	return fs.WalkDir(root, ".", func(rel string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
 		if d.IsDir() && skipped(rel) {
-			return filepath.SkipDir
+			return fs.SkipDir
 		}
 		if !d.Type().IsRegular() {
 			return nil
 		}
-		return visit(rel)
+		text, err := fs.ReadFile(root, rel)
+		if err != nil {
+			return err
+		}
+		return visit(rel, string(text))
 	})
 }
 
 // Load parses every Go file of the module at root.
-func Load(root string) ([]File, error) {
+func Load(root fs.FS) ([]File, error) {
 	var files []File
-	err := Walk(root, func(rel string) error {
+	err := Walk(root, func(rel, text string) error {
 		if !strings.HasSuffix(rel, ".go") || strings.Contains("/"+rel, "/testdata/") {
 			return nil
 		}
-		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(rel)))
-		if err != nil {
-			return err
-		}
-		f, err := Parse(rel, string(text))
+		f, err := Parse(rel, text)
 		files = append(files, f)
 		return err
 	})
