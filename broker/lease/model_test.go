@@ -1,6 +1,8 @@
 package lease_test
 
 import (
+	"flag"
+	"os"
 	"testing"
 	"time"
 
@@ -128,6 +130,12 @@ func (m *model) Verify(t *rapid.T) {
 		t.Fatalf("promoting: %v", err)
 	}
 	m.inFlight = &flight{token: h, cycle: m.lease.Cycle()}
+}
+
+// Grant goes the whole straight way.
+func (m *model) Grant(t *rapid.T) {
+	m.Verify(t)
+	m.Finish(t)
 }
 
 // Finish takes all steps that are left, if none fails.
@@ -268,13 +276,21 @@ func (m *model) check(t *rapid.T) {
 	}
 }
 
+// TestMain asks for more than the library's defaults; flags on the command line
+// still win.
+func TestMain(m *testing.M) {
+	_ = flag.Set("rapid.checks", "500")
+	_ = flag.Set("rapid.steps", "50")
+	os.Exit(m.Run())
+}
+
 func TestPromisesOfMachineAndStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newModel()
 		t.Repeat(map[string]func(*rapid.T){
 			"begin": m.Begin, "present": m.Present, "present again": m.Present, "renew": m.Renew,
 			"verify": m.Verify, "verify again": m.Verify, "commit": m.Commit, "commit on": m.Commit,
-			"finish": m.Finish, "finish again": m.Finish, "gate": m.GateSeen,
+			"finish": m.Finish, "grant": m.Grant, "grant again": m.Grant, "time goes on": m.Time, "gate": m.GateSeen,
 			"revoke": m.Revoke, "observe": m.Observe, "sweep": m.Sweep, "time": m.Time,
 			"relaunch": m.Relaunch, "crash": m.Crash, "": m.check,
 		})
