@@ -39,6 +39,7 @@ type row struct{ consumed bool }
 type flight struct {
 	token    lease.Hash
 	cycle    uint64
+	lowered  uint64
 	renewal  bool
 	consumed bool
 	recorded bool
@@ -97,7 +98,7 @@ func (m *model) Present(t *rapid.T) {
 	cycle := m.lease.Cycle()
 	effects, err := m.apply(t, lease.Promote{Token: h, Binding: binding, Generation: gen})
 	if err == nil {
-		m.inFlight = &flight{token: h, cycle: cycle}
+		m.inFlight = &flight{token: h, cycle: cycle, lowered: m.lease.Lowerings()}
 		return
 	}
 	for _, e := range effects {
@@ -129,7 +130,7 @@ func (m *model) Verify(t *rapid.T) {
 	if _, err := m.apply(t, lease.Promote{Token: h, Binding: binding, Generation: m.lease.Generation()}); err != nil {
 		t.Fatalf("promoting: %v", err)
 	}
-	m.inFlight = &flight{token: h, cycle: m.lease.Cycle()}
+	m.inFlight = &flight{token: h, cycle: m.lease.Cycle(), lowered: m.lease.Lowerings()}
 }
 
 // Grant goes the whole straight way.
@@ -157,7 +158,7 @@ func (m *model) Renew(t *rapid.T) {
 	if _, err := m.apply(t, lease.Renew{Token: h, Binding: binding, Generation: m.lease.Generation()}); err != nil {
 		t.Fatalf("renewing: %v", err)
 	}
-	m.inFlight = &flight{token: h, cycle: m.lease.Cycle(), renewal: true}
+	m.inFlight = &flight{token: h, cycle: m.lease.Cycle(), lowered: m.lease.Lowerings(), renewal: true}
 }
 
 // Commit takes the next step of what is in flight; each can fail.
@@ -188,6 +189,9 @@ func (m *model) Commit(t *rapid.T) {
 			ev = lease.Renewed{Cycle: f.cycle}
 		}
 		if _, err := m.apply(t, ev); err == nil {
+			if m.lease.Lowerings() != f.lowered {
+				t.Fatal("P5: a grant survived what lowered the lease while it was written")
+			}
 			m.grantedAt, m.by = m.now, f.token
 		}
 	}
