@@ -27,7 +27,7 @@ const (
 	OpList   = "list"  // reading a VPG's checkpoints
 	OpInsert = "insert"
 	OpTask   = "task"
-	OpOther  = "other" // whatever the simulator doesn't serve; has no latency
+	OpOther  = "other" // whatever the simulator doesn't serve; it has no latency and takes no Answer
 )
 
 // Keys of Latency beside the operations: how an insert's task goes on.
@@ -37,7 +37,10 @@ const (
 	Fail    = "fail"    // from the POST's arrival to the failure, with InsertFails
 )
 
-var latencyKeys = []string{OpToken, OpVMs, OpVPGs, OpSites, OpList, OpInsert, OpTask, Done, Visible, Fail}
+var (
+	operations  = []string{OpToken, OpVMs, OpVPGs, OpSites, OpList, OpInsert, OpTask}
+	latencyKeys = append(slices.Clone(operations), Done, Visible, Fail)
+)
 
 // Latency holds a delay per operation and the times of an insert's task. A key
 // that is missing is no delay.
@@ -135,8 +138,8 @@ type Answer struct {
 }
 
 func (a Answer) check() error {
-	if a.Op == Done || a.Op == Visible || a.Op == Fail || (a.Op != OpOther && !slices.Contains(latencyKeys, a.Op)) {
-		return fmt.Errorf("answer for op %q: want token, vms, vpgs, sites, list, insert, task or other", a.Op)
+	if !slices.Contains(operations, a.Op) {
+		return fmt.Errorf("answer for op %q: want one of %s", a.Op, strings.Join(operations, ", "))
 	}
 	if a.Status != 0 && (a.Status < 200 || a.Status > 599) {
 		return fmt.Errorf("answer with status %d: want 200 to 599", a.Status)
@@ -171,6 +174,10 @@ func (b Behaviour) clone() Behaviour {
 	b.Latency = maps.Clone(b.Latency)
 	b.Faults = maps.Clone(b.Faults)
 	b.Answers = slices.Clone(b.Answers)
+	for name, f := range b.Faults {
+		f.Latency = maps.Clone(f.Latency)
+		b.Faults[name] = f
+	}
 	if b.Latency == nil {
 		b.Latency = Latency{}
 	}

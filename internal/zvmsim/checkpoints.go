@@ -2,6 +2,7 @@ package zvmsim
 
 import (
 	"fmt"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -67,6 +68,9 @@ func (s *Server) checkpointStats(c *call) reply {
 // insertCheckpoint serves POST /v1/vpgs/ID/checkpoints. It accepts as many
 // equal tags as come, as the ZVM does.
 func (s *Server) insertCheckpoint(c *call) reply {
+	if kind, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return message(http.StatusUnsupportedMediaType, "the body must be application/json")
+	}
 	tag, err := tagOf(c.body)
 	c.rec.Tag = tag
 	if rep, bad := s.noGroup(c); bad {
@@ -85,7 +89,7 @@ func (s *Server) insertCheckpoint(c *call) reply {
 		return message(code, "inserting a checkpoint into VPG %s is not possible", c.group.spec.Name)
 	}
 	i := s.plan(c, tag, outcome)
-	s.inserts = append(s.inserts, i)
+	s.remember(i)
 	c.insert, c.rec.Task = i, i.task
 	if i.outcome == InsertTag {
 		target := c.group

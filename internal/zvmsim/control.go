@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -40,9 +41,13 @@ func (s *Server) checkBehaviour(b Behaviour) error {
 }
 
 func (s *Server) known(vpg string, f Faults) error {
-	for _, name := range []string{vpg, f.TagOn} {
+	names := []string{f.TagOn}
+	if vpg != everyVPG {
+		names = append(names, vpg)
+	}
+	for _, name := range names {
 		exists := slices.ContainsFunc(s.estate.VPGs, func(g VPG) bool { return g.Name == name })
-		if !exists && name != everyVPG && name != "" {
+		if !exists && name != "" {
 			return fmt.Errorf("vpg %q isn't in the estate", name)
 		}
 	}
@@ -55,7 +60,7 @@ func (s *Server) restore() {
 }
 
 // Set replaces the faults of a VPG; "*" or "" are those of every VPG that has
-// none of its own. The zero Faults end them. Inserts that were accepted go on
+// none of its own. The zero Faults are no faults at all. Inserts that were accepted go on
 // as they were planned. A mistake is an error and changes nothing.
 func (s *Server) Set(vpg string, f Faults) error {
 	if vpg == "" {
@@ -66,8 +71,27 @@ func (s *Server) Set(vpg string, f Faults) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	f.Latency = maps.Clone(f.Latency)
 	s.now.Faults[vpg] = f
 	return nil
+}
+
+// Clear ends the faults of a VPG, so that those of "*" hold for it again.
+func (s *Server) Clear(vpg string) error {
+	if err := s.known(vpg, Faults{}); err != nil {
+		return fmt.Errorf("clearing faults: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.now.Faults, vpg)
+	return nil
+}
+
+// ClearAll ends all faults.
+func (s *Server) ClearAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.now.Faults)
 }
 
 // SetLatency puts the given times over the server's.
@@ -81,11 +105,11 @@ func (s *Server) SetLatency(l Latency) error {
 	return nil
 }
 
-// Settings returns the server's settings.
-func (s *Server) Settings() Settings {
+// Behaviour returns how the server acts now.
+func (s *Server) Behaviour() Behaviour {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.now.Settings
+	return s.now.clone()
 }
 
 // SetSettings replaces the server's settings.
@@ -130,7 +154,7 @@ func (s *Server) Reset() {
 		g.advance(s, s.clk.Now())
 	}
 	s.restore()
-	s.requests = nil
+	s.forget()
 }
 
 // Resync removes all checkpoints of a VPG, as a change that synchronises it
@@ -149,17 +173,17 @@ func (s *Server) Resync(vpg string) error {
 
 // Plant puts a tagged checkpoint of the given age into a VPG and returns its
 // id: a tag that nobody asked for, or one from before.
-func (s *Server) Plant(vpg, tag string, age time.Duration) (id int64, err error) {
+func (s *Server) Plant(vpg, tag string, age time.Duration) (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.groupByName(vpg)
 	if g == nil {
-		return 0, fmt.Errorf("planting a checkpoint: vpg %q isn't in the estate", vpg)
+		return "", fmt.Errorf("planting a checkpoint: vpg %q isn't in the estate", vpg)
 	}
 	now := s.clk.Now()
 	g.advance(s, now)
 	g.add(s, now.Add(-age), tag, true)
-	return g.lastID, nil
+	return strconv.FormatInt(g.lastID, 10), nil
 }
 
 func headerNames(h http.Header) []string { return slices.Sorted(maps.Keys(h)) }

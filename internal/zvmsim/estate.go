@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/go-json-experiment/json"
+	"leaseguard.internal/internal/strictjson"
 )
 
 // Estate is what a simulated ZVM knows: its own site, its peers, the VPGs
@@ -66,7 +66,7 @@ func ParseEstate(data []byte) (*Estate, error) {
 		return nil, fmt.Errorf("reading estate: %d bytes, at most %d are allowed", len(data), maxEstate)
 	}
 	var e Estate
-	if err := json.Unmarshal(data, &e, json.RejectUnknownMembers(true)); err != nil {
+	if err := strictjson.Decode(data, &e); err != nil {
 		return nil, fmt.Errorf("reading estate: %w", err)
 	}
 	if err := e.complete(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"leaseguard.internal/internal/strictjson"
 )
 
 // Preset returns a behaviour by name: "default" (the times that are documented
@@ -161,7 +162,7 @@ func addVariant(b *Behaviour, text string) error {
 
 func addAnswer(b *Behaviour, text string) error {
 	var a Answer
-	if err := json.Unmarshal([]byte(text), &a, json.RejectUnknownMembers(true)); err != nil {
+	if err := strictjson.Decode([]byte(text), &a); err != nil {
 		return err
 	}
 	b.Answers = append(b.Answers, a)
@@ -174,5 +175,5 @@ func decodeInto(keys map[string]jsontext.Value, into any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	return strictjson.Decode(data, into)
 }

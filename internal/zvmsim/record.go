@@ -4,7 +4,10 @@ import "time"
 
 // maxRecords bounds the memory of a simulator that runs for days; the oldest
 // records go first.
-const maxRecords = 100_000
+const (
+	maxRecords = 100_000
+	maxInserts = 10_000
+)
 
 // Request is what was recorded of one request. Headers' values and form bodies
 // aren't in it, so neither is a secret. Status and Took are zero while it is in
@@ -61,6 +64,24 @@ func (s *Server) record(c *call) {
 	s.requests = append(s.requests, c.rec)
 }
 
+// remember keeps an insert, for its task and its timing.
+func (s *Server) remember(i *insert) {
+	if len(s.inserts) >= maxInserts {
+		s.inserts = s.inserts[1:]
+		s.timed = max(0, s.timed-1)
+	}
+	s.inserts = append(s.inserts, i)
+}
+
+// Forget empties the record of requests and timings. Numbering goes on.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+}
+
+func (s *Server) forget() { s.requests, s.timed = nil, len(s.inserts) }
+
 func (s *Server) trueTime(c *call) time.Time { return s.wall.Add(c.now.Sub(s.start)) }
 
 // Requests returns what was recorded, oldest first.
@@ -89,8 +110,8 @@ func (s *Server) Count(op string) int {
 func (s *Server) Timings() []Timing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]Timing, 0, len(s.inserts))
-	for _, i := range s.inserts {
+	list := []Timing{}
+	for _, i := range s.inserts[s.timed:] {
 		t := Timing{
 			VPG: i.vpg.spec.Name, Tag: i.tag, Task: i.task, Outcome: i.outcome, Request: i.seq,
 			Received: s.wall.Add(i.received.Sub(s.start)), PostDelay: Span(i.delay),

@@ -20,6 +20,7 @@ const maxBody = 64 << 10
 type call struct {
 	r       *http.Request
 	now     clock.Instant // of its arrival
+	style   style
 	op      string
 	handler func(*Server, *call) reply
 	arg     string // the identifier in the path, lower case
@@ -73,10 +74,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	c.body = body
 	rep, delay := s.answer(c, err)
+	data := c.style.bytes(rep.body)
 	if err := s.wait(r.Context(), c, delay); err != nil {
 		panic(http.ErrAbortHandler) // the client or the server has gone
 	}
-	data := s.finish(c, rep)
+	s.finish(c, rep)
 	send(w, rep, data)
 }
 
@@ -94,6 +96,8 @@ func (s *Server) begin() bool {
 func (s *Server) answer(c *call, bodyErr error) (reply, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	set := s.now.Settings
+	c.style = style{set.CamelCase, set.EnumNames, set.OldBuild}
 	rep := s.route(c)
 	s.record(c)
 	if c.handler == nil {
@@ -170,33 +174,14 @@ func (s *Server) wait(ctx context.Context, c *call, delay time.Duration) error {
 }
 
 // finish completes the record before the client can see the answer.
-func (s *Server) finish(c *call, rep reply) []byte {
+func (s *Server) finish(c *call, rep reply) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	data, err := s.bytes(rep.body)
-	if err != nil {
-		panic(fmt.Sprintf("zvmsim: encoding an answer: %v", err)) // a fault of this package
-	}
 	if !rep.reset {
 		c.rec.Status = rep.status
 	}
 	c.rec.Took = Span(s.clk.Now().Sub(c.now))
-	_, _ = fmt.Fprintf(s.log, "zvm-sim: %d %s %q %d %s\n", c.rec.Seq, c.rec.Op, c.r.Method+" "+c.r.URL.Path, c.rec.Status, time.Duration(c.rec.Took))
-	return data
-}
-
-func (s *Server) bytes(body any) ([]byte, error) {
-	switch b := body.(type) {
-	case nil:
-		return nil, nil
-	case []byte:
-		return b, nil
-	case string:
-		return []byte(b), nil
-	default:
-		set := s.now.Settings
-		return style{set.CamelCase, set.EnumNames, set.OldBuild}.encode(b)
-	}
+	fmt.Fprintf(s.log, "zvm-sim: %d %s %q %d %s\n", c.rec.Seq, c.rec.Op, c.r.Method+" "+c.r.URL.Path, c.rec.Status, time.Duration(c.rec.Took))
 }
 
 func send(w http.ResponseWriter, rep reply, data []byte) {

@@ -70,6 +70,7 @@ type Server struct {
 	groups   []*group
 	tokens   map[string]token
 	inserts  []*insert
+	timed    int // inserts before this one are forgotten by Timings
 	requests []*Request
 	seq      int
 }
