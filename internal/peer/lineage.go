@@ -73,6 +73,10 @@ func (p *Process) readPPID() (int, error) {
 // without an error at the top. Processes above p are closed when the walk has
 // passed them; a visitor that keeps one takes a Dup.
 func Ancestors(p *Process, visit func(*Process) (stop bool, err error)) error {
+	return walk(p, maxDepth, visit)
+}
+
+func walk(p *Process, depth int, visit func(*Process) (bool, error)) error {
 	if p == nil {
 		return ErrGone
 	}
@@ -82,7 +86,7 @@ func Ancestors(p *Process, visit func(*Process) (stop bool, err error)) error {
 			_ = current.Close()
 		}
 	}()
-	for range maxDepth {
+	for range depth {
 		stop, err := visit(current)
 		if stop || err != nil {
 			return err
@@ -99,5 +103,5 @@ func Ancestors(p *Process, visit func(*Process) (stop bool, err error)) error {
 		}
 		current = parent
 	}
-	return fmt.Errorf("walking up from process %d: more than %d ancestors: %w", p.pid, maxDepth, ErrLineage)
+	return fmt.Errorf("walking up from process %d: more than %d processes: %w", p.pid, depth, ErrLineage)
 }

@@ -1,0 +1,120 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+)
+
+// line makes a stat line of a process with the name.
+func line(name string) string {
+	return "42 (" + name + ") S 7 42 42 0 -1 4194560 100 0 0 0 1 2 3 4 20 0 1 0 8675309 1000000 200 18446744073709551615\n"
+}
+
+func TestParseStat(t *testing.T) {
+	tests := []struct {
+		name string
+		text string
+		want Stat
+		fail bool
+	}{
+		{name: "plain", text: line("sh"), want: Stat{PID: 42, Name: "sh", State: 'S', PPID: 7, StartTime: 8675309}},
+		{name: "empty name", text: line(""), want: Stat{PID: 42, State: 'S', PPID: 7, StartTime: 8675309}},
+		{name: "no parentheses", text: strings.NewReplacer("(", "", ")", "").Replace(line("sh")), fail: true},
+		{name: "parentheses the wrong way round", text: ")42 (", fail: true},
+		{name: "nothing after the name", text: "42 (sh)", fail: true},
+		{name: "cut before the start time", text: "42 (sh) S 7 42 42 0 -1 4194560 100 0 0 0 1 2 3 4 20 0 1 0", fail: true},
+		{name: "pid no number", text: "x" + line("sh"), fail: true},
+		{name: "pid beyond its type", text: "9" + strings.Repeat("9", 10) + line("sh"), fail: true},
+		{name: "parent negative", text: strings.Replace(line("sh"), " 7 ", " -7 ", 1), fail: true},
+		{name: "start time negative", text: strings.Replace(line("sh"), "8675309", "-1", 1), fail: true},
+		{name: "state of two bytes", text: strings.Replace(line("sh"), " S ", " SS ", 1), fail: true},
+		{name: "empty", text: "", fail: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseStat([]byte(tt.text))
+			if tt.fail {
+				if !errors.Is(err, ErrMalformed) || got != (Stat{}) {
+					t.Errorf("ParseStat = %+v, %v; want nothing and ErrMalformed", got, err)
+				}
+				return
+			}
+			if err != nil || got != tt.want {
+				t.Errorf("ParseStat = %+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestI2_NoNameMovesTheFields(t *testing.T) {
+	for _, name := range []string{"a b", "x) R 1 (y", ")", "(", ") S 1 1 1 1 1 1 1", "a\nb", strings.Repeat("\xff", 15)} {
+		got, err := ParseStat([]byte(line(name)))
+		if err != nil || got.StartTime != 8675309 || got.PPID != 7 || got.State != 'S' || got.Name != name {
+			t.Errorf("name %q: ParseStat = %+v, %v", name, got, err)
+		}
+	}
+}
+
+func TestParseEUID(t *testing.T) {
+	tests := []struct {
+		name string
+		text string
+		want uint32
+		fail bool
+	}{
+		{name: "effective is the second", text: "Name:\tsh\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n", want: 2},
+		{name: "the highest uid", text: "Uid:\t1\t4294967294\t3\t4\n", want: 4294967294},
+		{name: "beyond the type", text: "Uid:\t1\t4294967296\t3\t4\n", fail: true},
+		{name: "negative", text: "Uid:\t1\t-1\t3\t4\n", fail: true},
+		{name: "too few", text: "Uid:\t1\t2\t3\n", fail: true},
+		{name: "in the middle of a line", text: "Name:\tUid:\t1\t2\t3\t4\n", fail: true},
+		{name: "none", text: "Name:\tsh\n", fail: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseEUID([]byte(tt.text))
+			if (err != nil) != tt.fail || got != tt.want || (tt.fail && !errors.Is(err, ErrMalformed)) {
+				t.Errorf("ParseEUID = %d, %v; want %d, failure %v", got, err, tt.want, tt.fail)
+			}
+		})
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	for _, name := range []string{"sh", "a b", "x) R 1 (y", ")", "\xff\x00"} {
+		f.Add([]byte(line(name)))
+	}
+	if own, err := os.ReadFile("/proc/self/stat"); err == nil {
+		f.Add(own)
+	}
+	f.Add([]byte("1 ("))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		st, err := ParseStat(data)
+		if err != nil {
+			if !errors.Is(err, ErrMalformed) || st != (Stat{}) {
+				t.Errorf("ParseStat = %+v, %v", st, err)
+			}
+			return
+		}
+		if st.PID < 0 || st.PPID < 0 || st.State == 0 {
+			t.Errorf("ParseStat = %+v", st)
+		}
+		// What comes before the last parenthesis never reaches the fields.
+		moved := append([]byte("1 (x) R 1 1 1 "), data...)
+		if again, err := ParseStat(moved); err == nil && (again.PPID != st.PPID || again.StartTime != st.StartTime) {
+			t.Errorf("with a longer name the fields moved: %+v, before %+v", again, st)
+		}
+	})
+}
+
+func FuzzParseEUID(f *testing.F) {
+	f.Add([]byte("Name:\tsh\nUid:\t1\t2\t3\t4\n"))
+	f.Add([]byte("Uid:\t4294967295\t4294967295\t0\t0"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if uid, err := ParseEUID(data); err != nil && (uid != 0 || !errors.Is(err, ErrMalformed)) {
+			t.Errorf("ParseEUID = %d, %v", uid, err)
+		}
+	})
+}
