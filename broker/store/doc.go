@@ -1,0 +1,24 @@
+// Package store keeps what must outlive the broker: hashes of tokens and
+// whether they were used, sessions, and the head of the audit. It is a bbolt
+// file of mode 0600 that one broker at a time holds locked.
+//
+// Promises:
+//
+//   - A token is consumed at most once, across crashes: the look and the mark
+//     are one transaction, and ConsumeToken returns when that is on disk.
+//   - A failed attempt burns the token.
+//   - After any failed commit the store is failed for good, since the kernel
+//     may have thrown the data away: every write returns that error until the
+//     broker is restarted into "no authority".
+//   - Damage becomes an error that names the file and the remedy, never a
+//     panic, and an unreadable entry is never read as an absent one.
+//
+// What it does not do: guard against somebody with the broker's uid, who can
+// write the file.
+//
+// Writes of several callers share one commit (two syncs): one goroutine drains
+// a channel. bbolt's own Batch may run a function twice and waits 10 ms.
+//
+// Fail points: store/before-begin, store/before-commit, store/after-commit,
+// store/before-reply.
+package store

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/clock"
+)
+
+// Opening is bounded in time, whatever the file system does: a dead network
+// mount can hold up even a look at its type.
+const (
+	lockTime  = time.Second
+	lockRetry = 50 * time.Millisecond
+	openTime  = 10 * time.Second
+)
+
+// Open opens the store for the one broker that uses it, and makes it when it
+// isn't there. Its directory has to be safe: see internal/safepath.
+func Open(path string) (*Store, error) {
+	s, err := bounded(path, false)
+	if err != nil {
+		return nil, err
+	}
+	s.ops, s.quit, s.ended = make(chan *op, batchOps), make(chan struct{}), make(chan struct{})
+	go s.run()
+	return s, nil
+}
+
+// OpenReadOnly opens the store beside no broker, to look at it.
+func OpenReadOnly(path string) (*Store, error) {
+	s, err := bounded(path, true)
+	if err != nil {
+		return nil, err
+	}
+	s.quit = make(chan struct{})
+	return s, nil
+}
+
+// bounded opens within openTime. What comes later is closed again.
+func bounded(path string, readOnly bool) (*Store, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	defer cancel()
+	type result struct {
+		s   *Store
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		s, err := open(path, readOnly)
+		select {
+		case done <- result{s, err}:
+		case <-ctx.Done():
+			if s != nil {
+				_ = s.db.Close() // nobody waits for it any more
+			}
+		}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, fmt.Errorf("opening store %q: %w", path, r.err)
+		}
+		return r.s, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("opening store %q: its file system didn't answer within %s; put the state directory on a local disk", path, openTime)
+	}
+}
+
+func open(path string, readOnly bool) (*Store, error) {
+	if err := checkFileSystem(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	f, made, err := openFile(path, readOnly)
+	if err != nil {
+		return nil, err
+	}
+	if err := lock(f, readOnly); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s := &Store{path: path, readOnly: readOnly}
+	if err := s.openBolt(f); err != nil {
+		_ = f.Close() // bbolt has closed it, unless it panicked
+		if errors.Is(err, ErrDamaged) {
+			return nil, fmt.Errorf("%w; no lease outlives a broker, so nothing but old tokens is lost by: mv %q %q", err, path, path+".damaged")
+		}
+		return nil, err
+	}
+	if made {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+// openBolt hands the locked file to bbolt and reads all that is in it.
+func (s *Store) openBolt(f *os.File) error {
+	if err := checkPages(f); err != nil {
+		return err
+	}
+	opts := &bolt.Options{
+		Timeout: lockTime, NoFreelistSync: true, FreelistType: bolt.FreelistMapType, ReadOnly: s.readOnly,
+		OpenFile: func(string, int, os.FileMode) (*os.File, error) { return f, nil },
+	}
+	err := guarded(func() (err error) {
+		s.db, err = bolt.Open(s.path, 0o600, opts)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("reading it: %w", err)
+	}
+	err = guarded(func() error {
+		if !s.readOnly {
+			if err := s.db.Update(prepare); err != nil {
+				return err
+			}
+		}
+		return s.db.View(func(tx *bolt.Tx) (err error) {
+			s.key, err = validate(tx)
+			return err
+		})
+	})
+	var p *panicError
+	if err != nil && !errors.As(err, &p) { // after a panic its locks may be held
+		err = errors.Join(err, s.db.Close())
+	}
+	return err
+}
+
+// openFile opens or makes the file and refuses what nobody but this uid should
+// have made.
+func openFile(path string, readOnly bool) (f *os.File, made bool, err error) {
+	flags := os.O_RDWR
+	if readOnly {
+		flags = os.O_RDONLY
+	}
+	f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) && !readOnly {
+		made = true
+		f, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	}
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return nil, false, errors.New("it is a symbolic link, want a regular file; move it away")
+	case err != nil:
+		var p *os.PathError
+		if errors.As(err, &p) {
+			err = p.Err // the path stands in front already
+		}
+		return nil, false, err
+	}
+	if err := checkFile(f, path); err != nil {
+		return nil, false, errors.Join(err, f.Close())
+	}
+	return f, made, nil
+}
+
+func checkFile(f *os.File, path string) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("looking at it: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || !info.Mode().IsRegular():
+		return fmt.Errorf("it is %s, want a regular file; move it away", info.Mode().Type())
+	case int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("its owner is uid %d, want %d; run: chown %d %q", st.Uid, os.Geteuid(), os.Geteuid(), path)
+	case info.Mode().Perm() != 0o600:
+		return fmt.Errorf("its mode is %04o, want 0600; run: chmod 0600 %q", info.Mode().Perm(), path)
+	case st.Nlink != 1:
+		return fmt.Errorf("it has %d names, want one; remove the other hard links", st.Nlink)
+	}
+	return nil
+}
+
+// lock takes the file's lock before anything of it is read, and names who has
+// it. bbolt then takes the same lock once more, which succeeds.
+func lock(f *os.File, shared bool) error {
+	how := unix.LOCK_EX
+	if shared {
+		how = unix.LOCK_SH
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lockTime)
+	defer cancel()
+	for {
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("locking it: %w", err)
+		}
+		if clock.Sleep(ctx, lockRetry) != nil {
+			return fmt.Errorf("%w: %s holds its lock; run: guard broker stop", ErrLocked, holder(f))
+		}
+	}
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("syncing its directory: %w", err)
+	}
+	if err := d.Sync(); err != nil {
+		err = fmt.Errorf("syncing its directory: %w", err)
+		return errors.Join(err, d.Close())
+	}
+	return d.Close()
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+)
+
+// bbolt walks the whole file when it opens it, in a goroutine of its own, where
+// a panic on a damaged page, a fault or an endless recursion ends the process
+// and can't be caught. So the tree is walked here first, by plain reads.
+
+// The file's layout (bbolt, file version 2), in the machine's byte order.
+const (
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+
+	pageHeader = 16 // id 8, flags 2, count 2, overflow 4
+	metaSize   = 64 // up to its checksum: 56
+	element    = 16 // of a branch and of a leaf page
+	bucketSize = 16 // root page 8, sequence 8
+
+	flagBranch   = 0x01
+	flagLeaf     = 0x02
+	flagMeta     = 0x04
+	leafIsBucket = 0x01
+
+	maxPageSize = 1 << 16
+	maxPages    = 1 << 20 // 4 GiB: far above what a broker ever writes
+)
+
+// pageMeta is what counts of a meta page.
+type pageMeta struct {
+	size uint32
+	root uint64
+	high uint64 // no page from here on
+	txid uint64
+}
+
+// walker reads each page that is reachable once.
+type walker struct {
+	r    io.ReaderAt
+	meta pageMeta
+	seen map[uint64]bool
+}
+
+// checkPages says whether bbolt can open f without panicking. An empty file is
+// new.
+func checkPages(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("looking at it: %w", err)
+	}
+	if info.Size() == 0 {
+		return nil
+	}
+	return checkTree(f, info.Size())
+}
+
+func checkTree(r io.ReaderAt, size int64) error {
+	meta, err := newestMeta(r)
+	if err != nil {
+		return err
+	}
+	if meta.high > maxPages || meta.high > uint64(size)/uint64(meta.size) {
+		return fmt.Errorf("%w: %d pages of %d bytes don't fit into %d bytes", ErrDamaged, meta.high, meta.size, size)
+	}
+	w := walker{r: r, meta: meta, seen: map[uint64]bool{0: true, 1: true}}
+	return w.page(meta.root, 0)
+}
+
+// newestMeta picks the meta page that bbolt will pick: the newer valid one.
+func newestMeta(r io.ReaderAt) (pageMeta, error) {
+	size := uint32(os.Getpagesize()) //nolint:gosec // a page's size
+	first, err0 := readMeta(r, 0)
+	if err0 == nil {
+		size = first.size
+	}
+	second, err1 := readMeta(r, int64(size))
+	if err1 == nil && second.size != size {
+		err1 = fmt.Errorf("%w: meta pages disagree on the page size", ErrDamaged)
+	}
+	switch {
+	case err0 != nil && err1 != nil:
+		return pageMeta{}, err0
+	case err0 != nil || err1 == nil && second.txid > first.txid:
+		return second, nil
+	}
+	return first, nil
+}
+
+func readMeta(r io.ReaderAt, at int64) (pageMeta, error) {
+	var b [pageHeader + metaSize]byte
+	if _, err := r.ReadAt(b[:], at); err != nil {
+		return pageMeta{}, fmt.Errorf("%w: reading a meta page: %w", ErrDamaged, err)
+	}
+	e, m := binary.NativeEndian, b[pageHeader:]
+	sum := fnv.New64a()
+	_, _ = sum.Write(m[:56]) // a hash never fails
+	meta := pageMeta{size: e.Uint32(m[8:]), root: e.Uint64(m[16:]), high: e.Uint64(m[40:]), txid: e.Uint64(m[48:])}
+	switch {
+	case e.Uint32(m) != boltMagic || e.Uint32(m[4:]) != boltVersion || e.Uint64(m[56:]) != sum.Sum64():
+		return pageMeta{}, fmt.Errorf("%w: no valid meta page at byte %d", ErrDamaged, at)
+	case meta.size < 1024 || meta.size > maxPageSize || meta.size&(meta.size-1) != 0:
+		return pageMeta{}, fmt.Errorf("%w: page size %d", ErrDamaged, meta.size)
+	case e.Uint16(b[8:])&flagMeta == 0:
+		return pageMeta{}, fmt.Errorf("%w: meta page at byte %d isn't marked as one", ErrDamaged, at)
+	}
+	return meta, nil
+}
+
+// maxDepth bounds the tree's levels. Each page is visited once, so no cycle
+// gets here; a chain that long is none that bbolt built.
+const maxDepth = 64
+
+func (w *walker) page(id uint64, depth int) error {
+	b, err := w.read(id)
+	if err != nil {
+		return err
+	}
+	if depth > maxDepth {
+		return fmt.Errorf("%w: page %d is over %d levels deep", ErrDamaged, id, maxDepth)
+	}
+	return w.elements(id, b, depth)
+}
+
+// read returns a page with its overflow pages.
+func (w *walker) read(id uint64) ([]byte, error) {
+	var header [pageHeader]byte
+	size := uint64(w.meta.size)
+	if id < 2 || id >= w.meta.high {
+		return nil, fmt.Errorf("%w: page %d of %d", ErrDamaged, id, w.meta.high)
+	}
+	if _, err := w.r.ReadAt(header[:], int64(id*size)); err != nil { //nolint:gosec // at most maxPages of maxPageSize
+		return nil, fmt.Errorf("%w: reading page %d: %w", ErrDamaged, id, err)
+	}
+	overflow := uint64(binary.NativeEndian.Uint32(header[12:]))
+	if binary.NativeEndian.Uint64(header[:]) != id || id+overflow >= w.meta.high {
+		return nil, fmt.Errorf("%w: page %d says that it is page %d with %d more", ErrDamaged, id, binary.NativeEndian.Uint64(header[:]), overflow)
+	}
+	for p := id; p <= id+overflow; p++ {
+		if w.seen[p] {
+			return nil, fmt.Errorf("%w: page %d is used twice", ErrDamaged, p)
+		}
+		w.seen[p] = true
+	}
+	b := make([]byte, (overflow+1)*size)
+	if _, err := w.r.ReadAt(b, int64(id*size)); err != nil && !errors.Is(err, io.EOF) { //nolint:gosec // as above
+		return nil, fmt.Errorf("%w: reading page %d: %w", ErrDamaged, id, err)
+	}
+	return b, nil
+}
+
+// elements checks that all keys and values of a page lie inside it, that keys
+// rise, and follows what the page points to.
+func (w *walker) elements(id uint64, page []byte, depth int) error {
+	e := binary.NativeEndian
+	flags, count := e.Uint16(page[8:]), uint64(e.Uint16(page[10:]))
+	if flags != flagBranch && flags != flagLeaf || flags == flagBranch && count == 0 ||
+		pageHeader+count*element > uint64(len(page)) {
+		return fmt.Errorf("%w: page %d has flags %#x and %d entries", ErrDamaged, id, flags, count)
+	}
+	var before []byte
+	for i := range count {
+		at := pageHeader + i*element
+		el := page[at : at+element]
+		var pos, ksize, vsize uint64
+		if flags == flagBranch {
+			pos, ksize = uint64(e.Uint32(el)), uint64(e.Uint32(el[4:]))
+		} else {
+			pos, ksize, vsize = uint64(e.Uint32(el[4:])), uint64(e.Uint32(el[8:])), uint64(e.Uint32(el[12:]))
+		}
+		start, end := at+pos, at+pos+ksize+vsize
+		if start < pageHeader+count*element || end > uint64(len(page)) || ksize == 0 && flags == flagLeaf {
+			return fmt.Errorf("%w: entry %d of page %d lies outside of it", ErrDamaged, i, id)
+		}
+		key, value := page[start:start+ksize], page[start+ksize:end]
+		if i > 0 && bytes.Compare(before, key) >= 0 {
+			return fmt.Errorf("%w: entry %d of page %d is out of order", ErrDamaged, i, id)
+		}
+		before = key
+		if err := w.follow(id, flags, el, value, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow goes to a child page or into a bucket.
+func (w *walker) follow(id uint64, flags uint16, el, value []byte, depth int) error {
+	e := binary.NativeEndian
+	if flags == flagBranch {
+		return w.page(e.Uint64(el[8:]), depth+1)
+	}
+	if e.Uint32(el)&leafIsBucket == 0 {
+		return nil
+	}
+	if len(value) < bucketSize {
+		return fmt.Errorf("%w: a bucket in page %d has %d bytes", ErrDamaged, id, len(value))
+	}
+	if root := e.Uint64(value); root != 0 {
+		return w.page(root, depth+1)
+	}
+	if inline := value[bucketSize:]; len(inline) >= pageHeader && e.Uint64(inline) == 0 && e.Uint16(inline[8:]) == flagLeaf {
+		return w.elements(id, inline, depth+1)
+	}
+	return fmt.Errorf("%w: an inline bucket in page %d isn't one leaf", ErrDamaged, id)
+}
