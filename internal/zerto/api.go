@@ -32,7 +32,7 @@ func IsIdentifier(s string) bool { return identifierForm.MatchString(s) }
 // VMs returns the rows that the ZVM gives for q, one for each machine and VPG.
 // The ZVM's filter is a hint: it ignores case, and may be ignored itself, so
 // the caller compares.
-func (c *Client) VMs(ctx context.Context, q Query) (vms []VM, err error) {
+func (c *Client) VMs(ctx context.Context, q Query) ([]VM, error) {
 	req := request{route: routeVMs, limit: maxList, query: url.Values{}}
 	switch {
 	case q.Name != "" && q.Identifier == "":
@@ -45,35 +45,24 @@ func (c *Client) VMs(ctx context.Context, q Query) (vms []VM, err error) {
 		return nil, fmt.Errorf("looking up VM %s %s: want a name, or an identifier of the form GUID.moref",
 			verdict.Object(q.Name), verdict.Object(q.Identifier))
 	}
-	err = c.lookUp(ctx, req, array(func(v jsontext.Value) error {
-		vm, err := decodeVM(v)
-		vms = append(vms, vm)
-		return err
-	}))
-	if err != nil {
-		return nil, err
-	}
-	return vms, nil
+	return get(ctx, c.lookUp, req, list(decodeVM))
 }
 
 // VPG returns the VPG with that identifier; an answer about another one is an
 // error.
-func (c *Client) VPG(ctx context.Context, id string) (g VPG, err error) {
+func (c *Client) VPG(ctx context.Context, id string) (VPG, error) {
 	req := request{op: "reading VPG " + verdict.Object(id), route: routeVPG, id: id, limit: maxObject}
-	err = c.lookUp(ctx, req, func(v jsontext.Value) error {
-		if g, err = decodeVPG(v); err == nil && g.ID != id {
+	return get(ctx, c.lookUp, req, func(v jsontext.Value) (VPG, error) {
+		g, err := decodeVPG(v)
+		if err == nil && g.ID != id {
 			err = fmt.Errorf("it is about VPG %s", verdict.Object(g.ID))
 		}
-		return err
+		return whole(g, err)
 	})
-	if err != nil {
-		return VPG{}, err
-	}
-	return g, nil
 }
 
 // Site returns what the ZVM knows of a site.
-func (c *Client) Site(ctx context.Context, ref SiteRef) (s Site, err error) {
+func (c *Client) Site(ctx context.Context, ref SiteRef) (Site, error) {
 	req := request{op: "reading the local site", route: routeLocalSite, limit: maxObject}
 	switch {
 	case ref.Local():
@@ -83,63 +72,44 @@ func (c *Client) Site(ctx context.Context, ref SiteRef) (s Site, err error) {
 		return Site{}, fmt.Errorf("reading site %s of type %s: it is neither the local site nor a peer",
 			verdict.Object(ref.ID), verdict.Object(ref.Type))
 	}
-	err = c.lookUp(ctx, req, func(v jsontext.Value) error {
-		s, err = decodeSite(v)
-		return err
-	})
-	if err != nil {
-		return Site{}, err
-	}
-	return s, nil
+	return get(ctx, c.lookUp, req, decodeSite)
 }
 
 // Now returns the ZVM's own time, which is the only one that its checkpoints
 // can be compared with.
-func (c *Client) Now(ctx context.Context) (t time.Time, err error) {
+func (c *Client) Now(ctx context.Context) (time.Time, error) {
 	req := request{op: "reading the ZVM's time", route: routeNow, limit: maxObject}
-	err = c.lookUp(ctx, req, func(v jsontext.Value) error {
+	return get(ctx, c.lookUp, req, func(v jsontext.Value) (time.Time, error) {
 		var s string
 		if err := text(&s)(v); err != nil {
-			return err
+			return time.Time{}, err
 		}
-		t, err = parseTime(s, true)
-		return err
+		return parseTime(s, true)
 	})
-	if err != nil {
-		return time.Time{}, err
-	}
-	return t, nil
 }
 
 // Task returns a task's state. It asks once: whoever polls asks again.
-func (c *Client) Task(ctx context.Context, id string) (t Task, err error) {
+func (c *Client) Task(ctx context.Context, id string) (Task, error) {
 	req := request{op: "reading task " + verdict.Object(id), route: routeTask, id: id, limit: maxObject}
-	err = c.ask(ctx, req, func(v jsontext.Value) error {
-		t, err = decodeTask(v)
-		return err
-	})
-	if err != nil {
-		return Task{}, err
-	}
-	return t, nil
+	return get(ctx, c.ask, req, decodeTask)
 }
 
 // Checkpoints returns the checkpoints of a VPG since a ZVM time, in no certain
 // order. It asks once: whoever polls asks again.
-func (c *Client) Checkpoints(ctx context.Context, vpgID string, since time.Time) (list []Checkpoint, err error) {
+func (c *Client) Checkpoints(ctx context.Context, vpgID string, since time.Time) ([]Checkpoint, error) {
 	req := request{
 		op: "listing checkpoints of VPG " + verdict.Object(vpgID), route: routeCheckpoints, id: vpgID, limit: maxList,
 		query: url.Values{"startDate": {queryTime(since)}},
 	}
-	err = c.ask(ctx, req, array(func(v jsontext.Value) error {
-		cp, err := decodeCheckpoint(v)
-		list = append(list, cp)
-		return err
-	}))
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
+	return get(ctx, c.ask, req, list(decodeCheckpoint))
+}
+
+// get asks by how and returns what decode makes of the answer.
+func get[T any](ctx context.Context, how func(context.Context, request, setter) error, req request,
+	decode func(jsontext.Value) (T, error)) (T, error) {
+	var v T
+	err := how(ctx, req, into(&v, decode))
+	return whole(v, err)
 }
 
 // tagForm is what a tag of ours looks like. The ZVM publishes no limits.

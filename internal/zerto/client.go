@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"time"
 
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/verdict"
@@ -31,6 +32,8 @@ type Client struct {
 	grant  url.Values
 	http   *http.Client
 	tokens *tokens
+
+	patience []time.Duration // replaced by tests
 }
 
 // New returns a client. It asks the ZVM nothing yet.
@@ -46,7 +49,7 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{base: base, grant: grantForm(cfg), http: newHTTP(conf)}
+	c := &Client{base: base, grant: grantForm(cfg), http: newHTTP(conf), patience: patience}
 	c.tokens = newTokens(clk, c.fetchToken)
 	return c, nil
 }

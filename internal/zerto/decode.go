@@ -185,6 +185,14 @@ func moment(p *time.Time) setter {
 	}
 }
 
+// into makes a setter of a decoder: what it decodes goes to p, nothing on error.
+func into[T any](p *T, decode func(jsontext.Value) (T, error)) setter {
+	return func(v jsontext.Value) (err error) {
+		*p, err = decode(v)
+		return err
+	}
+}
+
 func unquote(v jsontext.Value) (string, error) {
 	b, err := jsontext.AppendUnquote(nil, []byte(v))
 	return string(b), err

@@ -29,8 +29,11 @@ func (c *Client) fetchToken(ctx context.Context) (string, time.Duration, error) 
 	return value, life, nil
 }
 
-// tokenForm is what RFC 6750 allows in a bearer token.
-var tokenForm = regexp.MustCompile(`^[A-Za-z0-9._~+/-]{1,16384}=*$`)
+// tokenForm is what RFC 6750 allows in a bearer token; maxToken is what a header
+// can carry.
+var tokenForm = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+
+const maxToken = 16 << 10
 
 func decodeToken(data []byte) (value string, life time.Duration, err error) {
 	var kind string
@@ -41,7 +44,7 @@ func decodeToken(data []byte) (value string, life time.Duration, err error) {
 	switch {
 	case err != nil:
 		return "", 0, ErrAnswer // the parser's words may quote the token
-	case !tokenForm.MatchString(value):
+	case len(value) > maxToken || !tokenForm.MatchString(value):
 		return "", 0, errNoToken
 	case kind != "" && !strings.EqualFold(kind, "bearer"):
 		return "", 0, errNoBearer

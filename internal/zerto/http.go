@@ -41,13 +41,13 @@ func (c *Client) lookUp(ctx context.Context, req request, set setter) error {
 	for try := 0; ; try++ {
 		err := c.ask(ctx, req, set)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || !e.Temporary() || try == len(patience) {
+		if !ok || !e.Temporary() || try == len(c.patience) {
 			return err
 		}
 		if e.Status == http.StatusInternalServerError && try > 0 {
 			return err
 		}
-		if clock.Sleep(ctx, patience[try]) != nil {
+		if clock.Sleep(ctx, c.patience[try]) != nil {
 			return err
 		}
 	}

@@ -34,8 +34,8 @@ var (
 // It starts with a letter or digit, so that it is never "." or "..".
 var safeID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
 
-// identifierForm is the form of a VM identifier, <server GUID>.<moref>. The ZVM
-// answers 400 (old ones 500) for anything else.
+// identifierForm is the form of a VM identifier, <server GUID>.<moref>; the ZVM
+// answers 400 (old ones 500) for anything else. A task's has it too.
 var identifierForm = regexp.MustCompile(`^[0-9a-fA-F-]{36}\.[A-Za-z0-9._-]{1,160}$`)
 
 // path is the route's path for an identifier that is known to be safe in one.

@@ -98,6 +98,26 @@ func required(pairs ...string) error {
 	return nil
 }
 
+// whole returns v, or its zero value with an error: nobody gets half of it.
+func whole[T any](v T, err error) (T, error) {
+	if err != nil {
+		return *new(T), err
+	}
+	return v, nil
+}
+
+// list decodes an array, element by element.
+func list[T any](decode func(jsontext.Value) (T, error)) func(jsontext.Value) ([]T, error) {
+	return func(v jsontext.Value) (all []T, err error) {
+		err = array(func(v jsontext.Value) error {
+			one, err := decode(v)
+			all = append(all, one)
+			return err
+		})(v)
+		return whole(all, err)
+	}
+}
+
 func decodeVM(v jsontext.Value) (vm VM, err error) {
 	var self link
 	err = fields{
@@ -117,7 +137,8 @@ func decodeVM(v jsontext.Value) (vm VM, err error) {
 	if vm.VPGID == "" {
 		vm.VPGID = vpg
 	}
-	return vm, required("vmIdentifier", vm.ID, "vmName", vm.Name, "vpgIdentifier", vm.VPGID, "vpgName", vm.VPGName)
+	err = required("vmIdentifier", vm.ID, "vmName", vm.Name, "vpgIdentifier", vm.VPGID, "vpgName", vm.VPGName)
+	return whole(vm, err)
 }
 
 func decodeVPG(v jsontext.Value) (g VPG, err error) {
@@ -134,7 +155,7 @@ func decodeVPG(v jsontext.Value) (g VPG, err error) {
 	if g.ID == "" {
 		g.ID = self.id
 	}
-	return g, required("vpgIdentifier", g.ID, "vpgName", g.Name)
+	return whole(g, required("vpgIdentifier", g.ID, "vpgName", g.Name))
 }
 
 func decodeCheckpoint(v jsontext.Value) (c Checkpoint, err error) {
@@ -145,16 +166,16 @@ func decodeCheckpoint(v jsontext.Value) (c Checkpoint, err error) {
 	if err == nil && c.Time.IsZero() {
 		err = errors.New(`key "timeStamp" is missing or empty`)
 	}
-	if err != nil {
-		return Checkpoint{}, err
+	if err == nil {
+		err = required("checkpointIdentifier", c.ID)
 	}
-	return c, required("checkpointIdentifier", c.ID)
+	return whole(c, err)
 }
 
 func decodeTask(v jsontext.Value) (t Task, err error) {
 	status := fields{"state": enum(&t.State, taskNames, nil), "progress": number(&t.Progress)}
 	err = fields{"status": status.object, "completeReason": text(&t.Reason)}.object(v)
-	return t, err
+	return whole(t, err)
 }
 
 func decodeSite(v jsontext.Value) (s Site, err error) {
@@ -162,13 +183,14 @@ func decodeSite(v jsontext.Value) (s Site, err error) {
 		"siteName": text(&s.Name), "peerSiteName": text(&s.Name),
 		"siteType": text(&s.Type), "version": text(&s.Version),
 	}.object(v)
-	return s, err
+	return whole(s, err)
 }
 
 // decodeTaskID reads the answer to an insert: the task's identifier as a JSON
-// string, as bare text, or in an object. Any other answer names no task.
+// string, in an object, or as the bare text of two GUIDs. Any other answer
+// names no task.
 func decodeTaskID(data []byte) (id string, err error) {
-	if bare := strings.TrimSpace(string(data)); safeID.MatchString(bare) {
+	if bare := strings.TrimSpace(string(data)); identifierForm.MatchString(bare) {
 		return bare, nil
 	}
 	err = parse(data, func(v jsontext.Value) error {
