@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"leaseguard.internal/broker/store"
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/client"
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+func (c Command) audit() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "audit", Short: "check the audit"})
+	cmd.AddCommand(c.auditVerify())
+	return cmd
+}
+
+func (c Command) auditVerify() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "check the audit's hash chain and its stored head",
+		Long: `Verify walks the whole chain and compares it with the stored head: it finds any
+edit, gap or reordering, and any cut older than the head. It asks the broker for
+the head; when none runs it opens the store read-only; with neither it checks the
+chain alone, says "head: not checked" and exits 3. Exit 1: a fault was found.`,
+		Example: "  guard audit verify\n  guard audit verify --json",
+		Args:    cobra.NoArgs,
+		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			p, err := c.paths()
+			if err != nil {
+				return err
+			}
+			h, err := c.storedHead(cmd.Context(), p)
+			if err != nil {
+				return err
+			}
+			report, err := audit.Verify(p.AuditDir, h.stored)
+			if err != nil {
+				return fmt.Errorf("verifying the audit: %w", err)
+			}
+			return c.printReport(report, h, asJSON)
+		}),
+	}
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+// head is the stored head and where it comes from. Why says why there is none.
+type head struct {
+	stored *audit.Head
+	from   string // broker, store or none
+	why    string
+}
+
+// storedHead asks the broker, then the store. Only a broker that refuses us is
+// an error: that there is no head is a finding of its own.
+func (c Command) storedHead(ctx context.Context, p paths.Paths) (head, error) {
+	up, err := client.Running(ctx, p)
+	if err != nil {
+		return head{}, err
+	}
+	if up {
+		res, err := client.Dial(p).Do(ctx, wire.Control{Verb: wire.VerbAudit}, nil)
+		if err != nil {
+			return head{}, err
+		}
+		if res.Audit == nil {
+			return head{}, fmt.Errorf("%w: no head", client.ErrAnswer)
+		}
+		return head{stored: &audit.Head{Seq: res.Audit.Seq, Hash: res.Audit.Hash}, from: "broker"}, nil
+	}
+	if err := c.mayOperate(ctx, p); err != nil {
+		return head{}, err
+	}
+	s, err := store.OpenReadOnly(p.DB)
+	if err != nil {
+		return head{from: "none", why: verdict.Clean(err.Error())}, nil //nolint:nilerr // reported as "head: not checked" with this reason
+	}
+	defer s.Close()
+	stored, found, err := s.Head()
+	switch {
+	case err != nil:
+		return head{from: "none", why: verdict.Clean(err.Error())}, nil //nolint:nilerr // likewise
+	case !found:
+		return head{from: "none", why: "the store holds none yet"}, nil
+	}
+	return head{stored: &stored, from: "store"}, nil
+}
+
+// printReport also turns what was found into the exit code.
+func (c Command) printReport(r audit.Report, h head, asJSON bool) error {
+	if asJSON {
+		if err := c.printJSON(struct {
+			audit.Report
+			Good     bool   `json:"good"`
+			HeadFrom string `json:"head_from"`
+			HeadWhy  string `json:"head_why"`
+		}{r, r.Fault == nil && r.HeadChecked, h.from, h.why}); err != nil {
+			return err
+		}
+	} else {
+		c.printChain(r, h)
+	}
+	switch {
+	case r.Fault != nil:
+		return &failure{ExitRefused, errSilent}
+	case !r.HeadChecked:
+		return &failure{ExitUnfinished, errSilent}
+	}
+	return nil
+}
+
+func (c Command) printChain(r audit.Report, h head) {
+	if r.Fault == nil {
+		fmt.Fprintf(c.Stdout, "chain: %s, %d records in %d segments\n", c.paint(green, "good"), r.Records, r.Segments)
+	} else {
+		fmt.Fprintf(c.Stdout, "chain: %s: %s\n", c.paint(red, "broken"), verdict.Clean(r.Fault.Error()))
+	}
+	switch {
+	case r.HeadChecked:
+		fmt.Fprintf(c.Stdout, "head: checked against the %s, record %d\n", h.from, h.stored.Seq)
+	case h.stored != nil:
+		fmt.Fprintf(c.Stdout, "head: not checked: record %d of the %s is older than what was kept\n", h.stored.Seq, h.from)
+	default:
+		fmt.Fprintf(c.Stdout, "head: not checked: %s\n", h.why)
+	}
+	if r.Unfinished > 0 {
+		fmt.Fprintf(c.Stdout, "note: %d bytes of an unfinished record at the end\n", r.Unfinished)
+	}
+}

@@ -1,0 +1,107 @@
+// Package cli is the guard command: one file for each of its commands.
+//
+// It holds no authority. What it asks of the broker is decided there, from what
+// the kernel says of this process; what it prints of other people's text is
+// quoted or cleaned first. Results go to stdout, everything else to stderr, so
+// that output can be piped. Every command that prints data has --json.
+//
+// Exit codes are the same for all commands: see the Exit constants. docs/cli.md
+// is the reference for people.
+package cli
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"leaseguard.internal/internal/paths"
+)
+
+// Exit codes.
+const (
+	ExitDone       = 0 // done, nothing found
+	ExitRefused    = 1 // refused by the broker, or a check found something
+	ExitUsage      = 2 // the command line can't be understood
+	ExitUnfinished = 3 // it could not be done, or a launch was refused
+)
+
+// Command is one run of guard.
+type Command struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Env            []string // as os.Environ gives it
+}
+
+// Main runs guard with args, the program's name not among them, and returns the
+// exit code.
+func (c Command) Main(args []string) int {
+	root := c.root()
+	root.SetArgs(args)
+	root.SetIn(c.Stdin)
+	root.SetOut(c.Stdout)
+	root.SetErr(c.Stderr)
+	cmd, err := root.ExecuteContextC(context.Background())
+	return c.report(cmd, err)
+}
+
+func (c Command) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "guard",
+		Short: "no change by an agent without a verified lease and a confirmed checkpoint",
+		Long: `guard makes an agent's host stop every tool call that changes a machine until
+the session holds a verified lease, at most 300 s long, and a tagged Zerto
+checkpoint of every machine that the call names has been read back.`,
+		Example: `  guard init                          # write guard.toml
+  guard launch exec -- ./my-agent     # start a session
+  guard status                        # what runs, and what to do next
+  guard approve 3f9a                  # verify the session for up to 300 s
+  guard revoke --all                  # take all authority back, at once`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	group(root)
+	root.AddCommand(
+		c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote(),
+		c.log(), c.audit(), c.broker(), c.init(), c.zvmSim(), c.version(),
+	)
+	return root
+}
+
+// group makes cmd a command that only holds others: without one of them it is a
+// usage error, not a success.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var names []string
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				names = append(names, sub.Name())
+			}
+		}
+		if len(args) > 0 {
+			return usagef("unknown command %q; want one of %s", args[0], strings.Join(names, ", "))
+		}
+		return usagef("which command? One of %s", strings.Join(names, ", "))
+	}
+	return cmd
+}
+
+// env looks a variable up; the last of equal names counts, as for the shell.
+func (c Command) env(name string) string {
+	value := ""
+	for _, v := range c.Env {
+		if rest, ok := strings.CutPrefix(v, name+"="); ok {
+			value = rest
+		}
+	}
+	return value
+}
+
+// paths says where the broker's files and sockets are.
+func (c Command) paths() (paths.Paths, error) {
+	return paths.Resolve(c.env, uint32(os.Getuid()))
+}

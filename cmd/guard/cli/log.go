@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/clock"
+)
+
+// logQuery is what guard log shows.
+type logQuery struct {
+	follow, json                        bool
+	newest                              uint64 // only so many of the newest records; 0 is all
+	session, tool, code, verdict, event string
+	since                               time.Duration
+
+	from  time.Time // since, as a time of day
+	after uint64    // newest, as a sequence number
+}
+
+func (c Command) log() *cobra.Command {
+	var q logQuery
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "what happened: one line per verdict and lease event",
+		Long: `Log reads the audit's files; no broker is needed. Filters can be combined; each
+compares exactly, --session also the beginning of an id. With --json every line
+is the record as it stands in the file.`,
+		Example: `  guard log -f
+  guard log --session 3f9a --verdict deny --since 1h
+  guard log --json --code checkpoint_confirmed`,
+		Args: cobra.NoArgs,
+		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			p, err := c.paths()
+			if err != nil {
+				return err
+			}
+			if err := c.mayOperate(cmd.Context(), p); err != nil {
+				return err
+			}
+			if q.since > 0 {
+				q.from = clock.System{}.Wall().Add(-q.since)
+			}
+			if q.follow && !cmd.Flags().Changed("lines") {
+				q.newest = 10
+			}
+			return c.showLog(cmd.Context(), p.AuditDir, &q)
+		}),
+	}
+	f := cmd.Flags()
+	f.BoolVarP(&q.follow, "follow", "f", false, "go on with records as they come")
+	f.Uint64VarP(&q.newest, "lines", "n", 0, "look at the newest N records only (default all; 10 with -f)")
+	f.StringVar(&q.session, "session", "", "session id, or its beginning")
+	f.StringVar(&q.tool, "tool", "", "tool name")
+	f.StringVar(&q.code, "code", "", "code, such as lease_unverified")
+	f.StringVar(&q.verdict, "verdict", "", "pass, ask or deny")
+	f.StringVar(&q.event, "event", "", "verdict, lease, session, alarm or broker")
+	f.DurationVar(&q.since, "since", 0, "not older than, such as 90m")
+	addJSON(cmd, &q.json)
+	return cmd
+}
+
+func (c Command) showLog(ctx context.Context, dir string, q *logQuery) error {
+	if q.newest > 0 {
+		err := audit.Read(dir, func(r audit.Record, _ []byte) error {
+			q.after = max(r.Seq, q.newest) - q.newest
+			return nil
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	show := func(r audit.Record, raw []byte) error {
+		if !q.wants(r) {
+			return nil
+		}
+		line := raw
+		if !q.json {
+			line = []byte(c.logLine(r))
+		}
+		if _, err := c.Stdout.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+			return fmt.Errorf("writing to stdout: %w", err)
+		}
+		return nil
+	}
+	if q.follow {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		return follow(ctx, dir, show)
+	}
+	err := audit.Read(dir, show)
+	if errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintf(c.Stderr, "guard: no records yet in %q\n", dir)
+		return nil
+	}
+	return err
+}
+
+// follow goes on until a signal comes; a directory that isn't there yet may
+// still be made.
+func follow(ctx context.Context, dir string, show func(audit.Record, []byte) error) error {
+	for {
+		err := audit.Follow(ctx, dir, show)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if clock.Sleep(ctx, time.Second) != nil {
+			return nil
+		}
+	}
+}
+
+func (q *logQuery) wants(r audit.Record) bool {
+	fits := func(want, got string) bool { return want == "" || want == got }
+	return r.Seq > q.after && !r.Time.Before(q.from) &&
+		strings.HasPrefix(r.Session, q.session) && fits(q.tool, r.Tool) && fits(q.code, r.Code) &&
+		fits(q.verdict, r.Verdict) && fits(q.event, string(r.Event))
+}

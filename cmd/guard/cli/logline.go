@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/verdict"
+)
+
+// maxLogReason bounds what a log line repeats of a reason.
+const maxLogReason = 200
+
+// logLine is one record for people:
+//
+//	15:04:05 deny    lease_unverified     3f9a1c "Bash": a sentence
+//
+// The audit holds the rest; everything a peer chose is quoted or cleaned.
+func (c Command) logLine(r audit.Record) string {
+	word, col := logWord(r)
+	parts := []string{
+		clockTime(r.Time), c.paint(col, fmt.Sprintf("%-7s", word)),
+		fmt.Sprintf("%-22s", verdict.Clean(r.Code)), fmt.Sprintf("%-6s", shortID(r.Session)),
+	}
+	if r.Tool != "" {
+		parts = append(parts, verdict.Object(r.Tool))
+	}
+	if r.State != "" && r.Event == audit.EventLease {
+		parts = append(parts, c.paint(stateColour(r.State), verdict.Clean(r.State)))
+	}
+	if len(r.Checkpoint) == 0 && len(r.Targets) > 0 {
+		parts = append(parts, "on "+objects(r.Targets))
+	}
+	for _, cp := range r.Checkpoint {
+		parts = append(parts, "checkpoint "+checkpointText(cp))
+	}
+	if r.Count > 1 {
+		parts = append(parts, fmt.Sprintf("(%d times)", r.Count))
+	}
+	line := strings.Join(parts, " ")
+	if why := logReason(r); why != "" {
+		line += ": " + why
+	}
+	return strings.TrimRight(line, " ")
+}
+
+// logWord is the kind of the record: the verdict, or what the event is about.
+func logWord(r audit.Record) (string, colour) {
+	switch {
+	case r.Event == audit.EventAlarm:
+		return "ALARM", red
+	case r.Event != audit.EventVerdict:
+		return verdict.Clean(string(r.Event)), faint
+	case r.Verdict == verdict.Pass.String():
+		return "pass", green
+	case r.Verdict == verdict.Ask.String():
+		return "ask", yellow
+	}
+	return "deny", red
+}
+
+// logReason is a reason without the code before it and the remedy after it,
+// which were for the model.
+func logReason(r audit.Record) string {
+	why := strings.TrimPrefix(verdict.Clean(r.Reason), "guard: "+r.Code+": ")
+	why, _, _ = strings.Cut(why, ". Next: ")
+	return verdict.Cut(why, maxLogReason)
+}
+
+func objects(names []string) string {
+	quoted := make([]string, 0, len(names))
+	for _, n := range names {
+		quoted = append(quoted, verdict.Object(n))
+	}
+	return strings.Join(quoted, ", ")
+}
+
+func shortID(id string) string { return verdict.Clean(id[:min(len(id), 6)]) }

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"leaseguard.internal/internal/client"
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// operator is a connection's worth of what an operator's command needs.
+type operator struct {
+	*client.Client
+	ctx context.Context
+}
+
+// operator makes sure that a broker runs, and returns a client for it.
+func (c Command) operator(ctx context.Context) (operator, error) {
+	p, err := c.paths()
+	if err != nil {
+		return operator{}, err
+	}
+	if err := client.EnsureBroker(ctx, p); err != nil {
+		return operator{}, err
+	}
+	return operator{client.Dial(p), ctx}, nil
+}
+
+// mayOperate refuses commands that need no broker when they come from inside a
+// session. A broker that runs says so itself.
+func (c Command) mayOperate(ctx context.Context, p paths.Paths) error {
+	up, err := client.Running(ctx, p)
+	switch {
+	case err != nil:
+		return err
+	case up:
+		_, err = client.Dial(p).Do(ctx, wire.Control{Verb: wire.VerbAudit}, nil)
+		return err
+	case c.env("GUARD_SESSION") != "":
+		return client.ErrInsideSession
+	}
+	return nil
+}
+
+// status asks for everything that this process may see.
+func (o operator) status() (*wire.Status, error) {
+	res, err := o.Do(o.ctx, wire.Control{Verb: wire.VerbStatus}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if res.Status == nil {
+		return nil, fmt.Errorf("%w: no status", client.ErrAnswer)
+	}
+	return res.Status, nil
+}
+
+// resolve finds the one session whose id begins with prefix.
+func (o operator) resolve(prefix string) (wire.Session, error) {
+	st, err := o.status()
+	if err != nil {
+		return wire.Session{}, err
+	}
+	return find(st.Sessions, prefix)
+}
+
+func find(sessions []wire.Session, prefix string) (wire.Session, error) {
+	var fit []wire.Session
+	var ids []string
+	for _, s := range sessions {
+		if s.ID == prefix {
+			return s, nil
+		}
+		if prefix != "" && strings.HasPrefix(s.ID, prefix) {
+			fit, ids = append(fit, s), append(ids, s.ID)
+		}
+	}
+	switch len(fit) {
+	case 0:
+		return wire.Session{}, noSession(prefix, "no live session's id begins so", "guard status")
+	case 1:
+		return fit[0], nil
+	}
+	return wire.Session{}, noSession(prefix, "it fits "+strings.Join(ids, " and "), "use more of the id")
+}
+
+func noSession(prefix, cause, next string) error {
+	return &wire.Error{
+		Code:    string(verdict.NoSuchSession),
+		Message: verdict.Reason(verdict.NoSuchSession, "finding session", verdict.Object(prefix), cause, next),
+	}
+}
+
+// documents reads what a begin or a promotion of s binds.
+func (o operator) documents(s wire.Session) (*wire.Context, []wire.Document, []byte, error) {
+	res, err := o.Do(o.ctx, wire.Control{Verb: wire.VerbContext, Session: s.ID, Generation: s.Generation}, nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if res.Context == nil {
+		return nil, nil, nil, fmt.Errorf("%w: no context", client.ErrAnswer)
+	}
+	docs, body, err := client.ReadDocuments(res.Context.Dir, res.Context.Documents)
+	return res.Context, docs, body, err
+}
+
+// grant carries out a verb that binds the session's context documents.
+func (o operator) grant(s wire.Session, ctl wire.Control) (*wire.Grant, error) {
+	about, docs, body, err := o.documents(s)
+	if err != nil {
+		return nil, err
+	}
+	ctl.Session, ctl.Generation, ctl.Documents = about.Session, about.Generation, docs
+	res, err := o.Do(o.ctx, ctl, body)
+	if err != nil {
+		return nil, err
+	}
+	if res.Grant == nil {
+		return nil, fmt.Errorf("%w: no grant", client.ErrAnswer)
+	}
+	return res.Grant, nil
+}

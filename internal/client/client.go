@@ -1,0 +1,126 @@
+// Package client is how guard's own programs speak to the broker: operators
+// through operator.sock, launchers through broker.sock. It also starts the
+// broker in user mode, finds the programs beside our own executable and reads
+// the context documents that a verification binds.
+//
+// The broker is authenticated before anything is sent: its directory is safe
+// and the listener's uid is ours or root's (internal/peer). Nothing here holds
+// authority; the broker decides from kernel facts who asks.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/strictjson"
+	"leaseguard.internal/internal/wire"
+)
+
+// requestTimeout bounds one request whose context has no earlier deadline.
+const requestTimeout = 30 * time.Second
+
+// maxResult bounds the broker's answer: a status of every session fits.
+const maxResult = 1 << 20
+
+// ErrAnswer is what an answer that isn't understood wraps. Nothing may be
+// assumed about what the broker did.
+var ErrAnswer = errors.New("unusable answer of the broker")
+
+// Client asks the broker through operator.sock. It holds no connection: there
+// is one request on each, so that Do makes its own.
+type Client struct {
+	socket string
+	uid    uint32
+}
+
+// Dial returns a client for the broker that p leads to.
+func Dial(p paths.Paths) *Client {
+	return &Client{socket: p.OperatorSocket, uid: brokerUID(p)}
+}
+
+// brokerUID is whose broker we accept beside root's.
+func brokerUID(p paths.Paths) uint32 {
+	if p.Mode == paths.System {
+		return 0
+	}
+	return uint32(os.Getuid())
+}
+
+// Do sends one request and returns the broker's answer. A refusal is returned
+// as the *wire.Error that the broker sent.
+func (c *Client) Do(ctx context.Context, ctl wire.Control, body []byte) (wire.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	conn, err := peer.Dial(ctx, c.socket, c.uid)
+	if err != nil {
+		return wire.Result{}, err
+	}
+	defer conn.Close()
+	return exchange(ctx, conn, ctl, body)
+}
+
+// Register asks broker.sock for a session whose anchor is this process. The
+// caller keeps the connection open until it execs: its end is how the broker
+// learns that the runtime runs.
+func Register(ctx context.Context, p paths.Paths, reg wire.Register) (wire.Result, net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	conn, err := peer.Dial(ctx, p.BrokerSocket, brokerUID(p))
+	if err != nil {
+		return wire.Result{}, nil, err
+	}
+	res, err := exchange(ctx, conn, wire.Control{Verb: wire.VerbRegister, Register: &reg}, nil)
+	if err == nil && (res.Session == nil || res.Session.ID == "" || res.Session.Generation == 0) {
+		err = fmt.Errorf("%w: registration without session id and generation", ErrAnswer)
+	}
+	if err != nil {
+		conn.Close()
+		return wire.Result{}, nil, err
+	}
+	return res, conn, nil
+}
+
+// exchange writes one request and reads its answer within ctx.
+func exchange(ctx context.Context, conn net.Conn, ctl wire.Control, body []byte) (wire.Result, error) {
+	text, err := json.Marshal(ctl)
+	if err != nil {
+		return wire.Result{}, fmt.Errorf("encoding %s request: %w; names and reasons must be valid UTF-8", ctl.Verb, err)
+	}
+	if len(text) > wire.MaxControl || len(body) > wire.MaxContext {
+		return wire.Result{}, fmt.Errorf("%s request of %d bytes with %d bytes of documents is over the limits %d and %d",
+			ctl.Verb, len(text), len(body), wire.MaxControl, wire.MaxContext)
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	frame := wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: text, Body: body})
+	// A broker that refuses early answers before it has read everything, so a
+	// failed write doesn't yet mean that there is no answer.
+	_, writeErr := conn.Write(frame)
+	reply, err := wire.ReadReply(conn, maxResult)
+	if err != nil {
+		return wire.Result{}, fmt.Errorf("asking the broker to %s: %w", ctl.Verb, errors.Join(ctx.Err(), writeErr, err))
+	}
+	return decode(reply)
+}
+
+func decode(reply wire.Reply) (wire.Result, error) {
+	if reply.Kind != wire.KindResult || len(reply.Err) != 0 {
+		return wire.Result{}, fmt.Errorf("%w: a reply of kind %d", ErrAnswer, reply.Kind)
+	}
+	var res wire.Result
+	if err := strictjson.Decode(reply.Out, &res); err != nil {
+		return wire.Result{}, fmt.Errorf("%w: %w; when guard was updated: guard broker restart", ErrAnswer, err)
+	}
+	if res.Error != nil {
+		return wire.Result{}, res.Error
+	}
+	return res, nil
+}

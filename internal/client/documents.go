@@ -1,0 +1,75 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/wire"
+)
+
+// noLinks keeps every component of a document's name inside its directory and
+// free of links, in one step of the kernel.
+const noLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// ReadDocuments reads the context documents names, relative to dir: regular
+// files, no links, at most wire.MaxContext bytes together. A document that
+// isn't there is returned as missing; one that can't be read, or is too large,
+// is an error, since what was not read can't be bound. The bytes are returned
+// one after the other in the order of names.
+func ReadDocuments(dir string, names []string) ([]wire.Document, []byte, error) {
+	at, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the session's directory %q: %w; is it still there?", dir, err)
+	}
+	defer unix.Close(at)
+	docs, body := make([]wire.Document, 0, len(names)), []byte{}
+	for _, name := range names {
+		text, err := readDocument(at, name, wire.MaxContext-len(body))
+		if errors.Is(err, unix.ENOENT) {
+			docs = append(docs, wire.Document{Name: name, Missing: true})
+			continue
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading context document %q of %q: %w; correct it, or lease.context in guard.toml", name, dir, err)
+		}
+		docs = append(docs, wire.Document{Name: name, Size: len(text)})
+		body = append(body, text...)
+	}
+	return docs, body, nil
+}
+
+// readDocument reads one document of at most room bytes.
+func readDocument(at int, name string, room int) ([]byte, error) {
+	if !filepath.IsLocal(name) {
+		return nil, errors.New("the name leads out of the directory")
+	}
+	// O_NONBLOCK: a FIFO in a document's place must not hold the operator up.
+	fd, err := unix.Openat2(at, name, &unix.OpenHow{
+		Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: noLinks})
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return nil, errors.New("it is, or is reached through, a link; give the file's own name")
+	case err != nil:
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if st, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !st.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, int64(room)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > room {
+		return nil, fmt.Errorf("over the limit of %d bytes for all documents together", wire.MaxContext)
+	}
+	return text, nil
+}
