@@ -106,10 +106,10 @@ func (s *Server) insertCheckpoint(c *call) reply {
 func (s *Server) plan(c *call, tag string, outcome Outcome) *insert {
 	done := s.latency(c.group, Done).draw()
 	visible := max(0, done+s.latency(c.group, Visible).draw())
-	switch outcome {
-	case InsertFails:
+	if outcome == InsertFails {
 		done = s.latency(c.group, Fail).draw()
-	case InsertStuck:
+	}
+	if outcome == InsertStuck {
 		done = maxStuck
 	}
 	return &insert{

@@ -14,7 +14,10 @@ func (a answer) codeText() string { return strconv.Itoa(a.code) }
 // names lists "VM@VPG" of a /v1/vms answer.
 func (m *sim) names(t *testing.T, query string) string {
 	t.Helper()
-	var rows []struct{ VmName, VpgName string }
+	var rows []struct {
+		VM  string `json:"VmName"`
+		VPG string `json:"VpgName"`
+	}
 	a := m.get("/v1/vms" + query)
 	if a.code != 200 {
 		return a.codeText()
@@ -22,7 +25,7 @@ func (m *sim) names(t *testing.T, query string) string {
 	a.decode(t, &rows)
 	list := make([]string, len(rows))
 	for i, r := range rows {
-		list[i] = r.VmName + "@" + r.VpgName
+		list[i] = r.VM + "@" + r.VPG
 	}
 	return strings.Join(list, " ")
 }

@@ -189,18 +189,17 @@ func (s *Server) publish(dir string, addr net.Addr) (tls.Certificate, error) {
 // replace writes a file under a new name first, so that it neither follows a
 // link nor inherits a mode.
 func replace(path string, data []byte, mode os.FileMode) error {
-	tmp := path + "." + random()[:8]
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return fmt.Errorf("writing the simulator's file: %w", err)
 	}
 	_, err = f.Write(data)
 	err = errors.Join(err, f.Chmod(mode), f.Close())
 	if err == nil {
-		err = os.Rename(tmp, path)
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the simulator's file: %w", errors.Join(err, os.Remove(tmp)))
+		return fmt.Errorf("writing the simulator's file: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

@@ -1,61 +1,18 @@
 package zvmsim
 
 import (
-	"bufio"
-	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"leaseguard.internal/internal/strictjson"
+	"github.com/google/go-cmp/cmp"
 )
-
-// TestRunPrintsItsAddressAndEnds plays the command: one line, then service
-// until stdin ends or the context does.
-func TestRunPrintsItsAddressAndEnds(t *testing.T) {
-	for _, how := range []string{"stdin ends", "context ends"} {
-		t.Run(how, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			inR, inW := io.Pipe()
-			outR, outW := io.Pipe()
-			ended := make(chan error)
-			dir := filepath.Join(t.TempDir(), "new", "dir")
-			go func() { ended <- Run(ctx, Options{Dir: dir}, inR, outW) }()
-			line, err := bufio.NewReader(outR).ReadBytes('\n')
-			if err != nil {
-				t.Fatal(err)
-			}
-			var info Info
-			if err := strictjson.Decode(line, &info); err != nil {
-				t.Fatalf("%q: %v", line, err)
-			}
-			if info.CAFile != filepath.Join(dir, FileCA) || !strings.HasPrefix(info.URL, "https://127.0.0.1:") {
-				t.Errorf("info %+v", info)
-			}
-			if how == "context ends" {
-				cancel()
-			} else if err := inW.Close(); err != nil {
-				t.Error(err)
-			}
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			_ = inW.Close()
-			if _, err := tls.Dial("tcp", strings.TrimPrefix(info.URL, "https://"), &tls.Config{InsecureSkipVerify: true}); err == nil { //nolint:gosec // it is about nobody being there
-				t.Error("the port still answers")
-			}
-		})
-	}
-}
 
 func TestFilesAndPin(t *testing.T) {
 	dir := t.TempDir()
@@ -123,5 +80,41 @@ func TestStartRefuses(t *testing.T) {
 				t.Fatal(s.Close())
 			}
 		})
+	}
+}
+
+// TestOnTheSystemClock inserts in real time.
+func TestOnTheSystemClock(t *testing.T) {
+	m := begin(t, func(o *Options) {
+		b, err := Preset("fast")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Clock, o.Behaviour = nil, &b
+	})
+	task := m.insert("VPG-LOCAL", "t")
+	for len(m.tagged("VPG-LOCAL")) == 0 {
+		if err := t.Context().Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := m.task(task); got.Status.State != taskCompleted {
+		t.Errorf("task %+v", got)
+	}
+	if got := m.Timings()[0]; got.Read < got.Visible || got.ReadBy == 0 {
+		t.Errorf("timing %+v", got)
+	}
+}
+
+func TestInfoAsJSON(t *testing.T) {
+	m := begin(t, nil)
+	var got map[string]string
+	answer{text: string(jsonText(m.Info()))}.decode(t, &got)
+	want := map[string]string{
+		"url": m.Info().URL, "ca_file": m.Info().CAFile, "client_id": "guard", "client_secret": m.Info().ClientSecret,
+		"username": m.Info().Username, "password": m.Info().Password,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !filepath.IsAbs(m.Info().CAFile) {
+		t.Errorf("%s in %s", diff, got["ca_file"])
 	}
 }
