@@ -12,9 +12,13 @@ import (
 
 // What Add and Find refuse with.
 var (
-	// ErrNotRegistered: no live anchor is among the process and its ancestors,
-	// or that could not be proved.
+	// ErrNotRegistered: it is proved, up to the top, that no anchor is among the
+	// process and its ancestors. Any other error of Find proves nothing.
 	ErrNotRegistered = errors.New("not inside a registered session")
+	// ErrUnproved: the ancestors could not be followed to their end, or somebody
+	// on the way has ended. It comes together with ErrNotRegistered; who treats
+	// strangers better than sessions must refuse it.
+	ErrUnproved = errors.New("ancestors could not be proved")
 	// ErrNested: the process is inside a session, or has one below it.
 	ErrNested = errors.New("nested session")
 	// ErrTaken: the session id or the process is registered already.
@@ -102,8 +106,8 @@ func (r *Registry) admit(s *Session, above []peer.ID) error {
 		if old.session.Anchor.Alive() {
 			return fmt.Errorf("anchor %d of that id lives: %w", old.session.Anchor.PID(), ErrTaken)
 		}
-		if old.session.generation() >= s.generation() {
-			return fmt.Errorf("generation %d doesn't follow generation %d: %w", s.generation(), old.session.generation(), ErrTaken)
+		if old.session.Generation >= s.Generation {
+			return fmt.Errorf("generation %d doesn't follow generation %d: %w", s.Generation, old.session.Generation, ErrTaken)
 		}
 	}
 	id := s.Anchor.ID()
@@ -155,28 +159,30 @@ func ancestors(p *peer.Process) ([]peer.ID, error) {
 }
 
 // Find returns the session whose anchor is the nearest among p and its
-// ancestors, and the steps from p up to that anchor. All errors wrap
-// ErrNotRegistered.
+// ancestors, and the steps from p up to that anchor, without it. An error that
+// isn't ErrNotRegistered neither places p inside a session nor outside: the
+// lineage could not be proved, or p or the anchor has ended.
 func (r *Registry) Find(p *peer.Process) (*Session, []Step, error) {
 	var found *Session
 	path := make([]Step, 0, 8)
 	err := peer.Ancestors(p, func(q *peer.Process) (bool, error) {
-		path = append(path, Step{PID: q.PID(), id: q.ID()})
-		found = r.anchored(q.ID())
+		if found = r.anchored(q.ID()); found == nil {
+			path = append(path, Step{PID: q.PID(), id: q.ID()})
+		}
 		return found != nil, nil
 	})
 	switch {
 	case err != nil:
-	case found == nil:
-		return nil, nil, fmt.Errorf("process %d: %w", p.PID(), ErrNotRegistered)
-	case !found.Anchor.Alive():
+	case found != nil && !found.Anchor.Alive():
 		err = fmt.Errorf("anchor %d: %w", found.Anchor.PID(), peer.ErrGone)
 	case !p.Alive():
 		err = peer.ErrGone
+	case found == nil:
+		err = ErrNotRegistered
 	default:
 		return found, path, nil
 	}
-	return nil, nil, fmt.Errorf("process %d: %w: %w", p.PID(), ErrNotRegistered, err)
+	return nil, nil, fmt.Errorf("finding the session of process %d: %w", p.PID(), err)
 }
 
 // anchored returns the session of which the process is the anchor.
@@ -240,6 +246,3 @@ func (r *Registry) Len() int {
 	defer r.mu.RUnlock()
 	return len(r.byID)
 }
-
-// generation never changes once the session is started.
-func (s *Session) generation() uint64 { return s.Lease(0).Generation() }

@@ -1,10 +1,8 @@
 package peer
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -180,25 +178,6 @@ func (c *Conn) Write(b []byte) (int, error) {
 		return 0, fmt.Errorf("writing: %w", ErrUnauthenticated)
 	}
 	return c.sock.Write(b)
-}
-
-// WaitClosed waits until the peer's end of the connection is closed by all who
-// hold it, as a launcher's is by its exec. Anything that arrives instead is
-// ErrTalks, and the end of ctx its error.
-func (c *Conn) WaitClosed(ctx context.Context) error {
-	stop := context.AfterFunc(ctx, func() { _ = c.sock.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	var b [1]byte
-	_, err := c.sock.Read(b[:])
-	switch {
-	case err == nil:
-		return fmt.Errorf("waiting for the end of a connection: %w", ErrTalks)
-	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	}
-	return fmt.Errorf("waiting for the end of a connection: %w", err)
 }
 
 // Close closes the connection and its peer's process.

@@ -23,6 +23,18 @@ type ID struct {
 // as itself.
 func (id ID) Same(other ID) bool { return id != ID{} && id == other }
 
+// String names the process within this boot, for a store or a record to compare
+// and people to read. That of the zero ID is empty.
+func (id ID) String() string {
+	switch {
+	case id == ID{}:
+		return ""
+	case id.inode != 0:
+		return fmt.Sprintf("pidfs:%d", id.inode)
+	}
+	return fmt.Sprintf("pid:%d@%d", id.pid, id.start)
+}
+
 // Process is one process, held by a pidfd: it can end, but never become another
 // one. Its methods may be called from several goroutines, also on a nil Process
 // and after Close, when it is nobody and not alive.
@@ -120,10 +132,11 @@ func (p *Process) fillFromProc() error {
 		if err != nil {
 			return err
 		}
-		if p.uid, err = d.EUID(); err != nil {
+		status, err := d.Status()
+		if err != nil {
 			return err
 		}
-		p.ppid = st.PPID
+		p.ppid, p.uid = st.PPID, status.EUID()
 		if !p.feat.pidfs {
 			p.id = ID{pid: p.pid, start: st.StartTime}
 		}

@@ -19,6 +19,12 @@ func TestZeroValuesAreNobody(t *testing.T) {
 	if none.Alive() || none.UID() != NoUID || none.PID() != 0 || none.Inode() != 0 || none.StartTime() != 0 || none.Fd() != -1 {
 		t.Error("nil Process is somebody")
 	}
+	if privileged, err := none.Privileged(); !privileged || err == nil {
+		t.Errorf("Privileged of nil = %v, %v", privileged, err)
+	}
+	if none.ID().String() != "" {
+		t.Errorf("the zero ID is called %q", none.ID())
+	}
 	if none.ID().Same(none.ID()) {
 		t.Error("the zero ID is the same as itself")
 	}
@@ -81,6 +87,9 @@ func TestOpen(t *testing.T) {
 		}
 		if (p.Inode() != 0) != k.pidfs {
 			t.Errorf("inode %d with pidfs %v", p.Inode(), k.pidfs)
+		}
+		if id := p.ID().String(); id == "" || id == mustOpen(t, k, os.Getpid()).ID().String() {
+			t.Errorf("the ID is called %q, as this process's own", id)
 		}
 		if again := mustOpen(t, k, child.PID); !p.ID().Same(again.ID()) {
 			t.Errorf("IDs of one process differ: %+v, %+v", p.ID(), again.ID())

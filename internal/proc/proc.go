@@ -61,18 +61,18 @@ func (d Dir) Stat() (Stat, error) {
 	return st, nil
 }
 
-// EUID reads the effective uid from status. The owner of /proc/PID isn't it: a
-// process that isn't dumpable shows root there.
-func (d Dir) EUID() (uint32, error) {
+// Status reads and parses status. The owner of /proc/PID would not do for the
+// uid: a process that isn't dumpable shows root there.
+func (d Dir) Status() (Status, error) {
 	data, err := d.read("status")
 	if err != nil {
-		return 0, err
+		return Status{}, err
 	}
-	uid, err := ParseEUID(data)
+	st, err := ParseStatus(data)
 	if err != nil {
-		return 0, fmt.Errorf("reading status of process %d: %w", d.pid, err)
+		return Status{}, fmt.Errorf("reading status of process %d: %w", d.pid, err)
 	}
-	return uid, nil
+	return st, nil
 }
 
 // Exe returns the path of the program that the process runs, as the kernel

@@ -19,8 +19,8 @@ func TestDirOfThisProcess(t *testing.T) {
 	if err != nil || st.PID != os.Getpid() || st.PPID != os.Getppid() || st.StartTime == 0 {
 		t.Errorf("Stat = %+v, %v", st, err)
 	}
-	if uid, err := d.EUID(); err != nil || int(uid) != os.Geteuid() {
-		t.Errorf("EUID = %d, %v; want %d", uid, err, os.Geteuid())
+	if st, err := d.Status(); err != nil || int(st.EUID()) != os.Geteuid() || int(st.UIDs[0]) != os.Getuid() {
+		t.Errorf("Status = %+v, %v; want uid %d", st, err, os.Geteuid())
 	}
 	want, err := os.Executable()
 	if err != nil {
@@ -59,8 +59,8 @@ func TestDirOfReapedProcess(t *testing.T) {
 	if exe, err := d.Exe(); err == nil {
 		t.Errorf("Exe = %q, want an error", exe)
 	}
-	if uid, err := d.EUID(); err == nil {
-		t.Errorf("EUID = %d, want an error", uid)
+	if st, err := d.Status(); err == nil {
+		t.Errorf("Status = %+v, want an error", st)
 	}
 }
 

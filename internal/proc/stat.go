@@ -59,24 +59,48 @@ func ParseStat(data []byte) (Stat, error) {
 	return st, nil
 }
 
-// ParseEUID finds the effective uid in the text of /proc/PID/status.
-func ParseEUID(data []byte) (uint32, error) {
+// Status is what matters of /proc/PID/status. The kernel escapes line feeds in
+// the name there, so that no process can add a line.
+type Status struct {
+	UIDs      [4]uint32 // real, effective, saved, file system
+	Permitted uint64    // the capabilities that it has or can take up at once
+}
+
+// EUID returns the effective uid.
+func (s Status) EUID() uint32 { return s.UIDs[1] }
+
+// ParseStatus reads the text of /proc/PID/status.
+func ParseStatus(data []byte) (Status, error) {
+	var st Status
+	var uids, caps int
 	for line := range bytes.Lines(data) {
-		rest, ok := bytes.CutPrefix(line, []byte("Uid:"))
-		if !ok {
-			continue
+		key, rest, _ := bytes.Cut(line, []byte(":"))
+		fields := bytes.Fields(rest)
+		switch string(key) {
+		case "Uid":
+			uids++
+			if len(fields) != len(st.UIDs) {
+				return Status{}, fmt.Errorf("%d uids: %w", len(fields), ErrMalformed)
+			}
+			for i, f := range fields {
+				uid, err := strconv.ParseUint(string(f), 10, 32)
+				if err != nil {
+					return Status{}, fmt.Errorf("uid %q: %w", f, ErrMalformed)
+				}
+				st.UIDs[i] = uint32(uid)
+			}
+		case "CapPrm":
+			caps++
+			var err error
+			if st.Permitted, err = strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64); err != nil {
+				return Status{}, fmt.Errorf("capabilities %q: %w", rest, ErrMalformed)
+			}
 		}
-		fields := bytes.Fields(rest) // real, effective, saved, file system
-		if len(fields) != 4 {
-			return 0, fmt.Errorf("%d uids: %w", len(fields), ErrMalformed)
-		}
-		uid, err := strconv.ParseUint(string(fields[1]), 10, 32)
-		if err != nil {
-			return 0, fmt.Errorf("uid %q: %w", fields[1], ErrMalformed)
-		}
-		return uint32(uid), nil
 	}
-	return 0, fmt.Errorf("no uids: %w", ErrMalformed)
+	if uids != 1 || caps != 1 {
+		return Status{}, fmt.Errorf("%d lines of uids and %d of capabilities: %w", uids, caps, ErrMalformed)
+	}
+	return st, nil
 }
 
 // number reads a pid: no sign, and within the kernel's own type.

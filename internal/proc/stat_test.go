@@ -57,26 +57,32 @@ func TestI2_NoNameMovesTheFields(t *testing.T) {
 	}
 }
 
-func TestParseEUID(t *testing.T) {
+func TestParseStatus(t *testing.T) {
+	const caps = "CapPrm:\t00000000a80425fb\n"
 	tests := []struct {
 		name string
 		text string
-		want uint32
+		want Status
 		fail bool
 	}{
-		{name: "effective is the second", text: "Name:\tsh\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n", want: 2},
-		{name: "the highest uid", text: "Uid:\t1\t4294967294\t3\t4\n", want: 4294967294},
-		{name: "beyond the type", text: "Uid:\t1\t4294967296\t3\t4\n", fail: true},
-		{name: "negative", text: "Uid:\t1\t-1\t3\t4\n", fail: true},
-		{name: "too few", text: "Uid:\t1\t2\t3\n", fail: true},
-		{name: "in the middle of a line", text: "Name:\tUid:\t1\t2\t3\t4\n", fail: true},
-		{name: "none", text: "Name:\tsh\n", fail: true},
+		{name: "all", text: "Name:\tsh\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nCapInh:\t0\n" + caps,
+			want: Status{UIDs: [4]uint32{1, 2, 3, 4}, Permitted: 0xa80425fb}},
+		{name: "the highest", text: "Uid:\t0\t4294967295\t0\t0\nCapPrm:\tffffffffffffffff\n",
+			want: Status{UIDs: [4]uint32{1: 4294967295}, Permitted: 1<<64 - 1}},
+		{name: "uid beyond the type", text: "Uid:\t1\t4294967296\t3\t4\n" + caps, fail: true},
+		{name: "uid negative", text: "Uid:\t1\t-1\t3\t4\n" + caps, fail: true},
+		{name: "too few uids", text: "Uid:\t1\t2\t3\n" + caps, fail: true},
+		{name: "uids in the middle of a line", text: "Name:\tUid:\t1\t2\t3\t4\n" + caps, fail: true},
+		{name: "uids twice", text: "Uid:\t1\t2\t3\t4\nUid:\t1\t2\t3\t4\n" + caps, fail: true},
+		{name: "no uids", text: "Name:\tsh\n" + caps, fail: true},
+		{name: "no capabilities", text: "Uid:\t1\t2\t3\t4\n", fail: true},
+		{name: "capabilities no number", text: "Uid:\t1\t2\t3\t4\nCapPrm:\tx\n", fail: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseEUID([]byte(tt.text))
+			got, err := ParseStatus([]byte(tt.text))
 			if (err != nil) != tt.fail || got != tt.want || (tt.fail && !errors.Is(err, ErrMalformed)) {
-				t.Errorf("ParseEUID = %d, %v; want %d, failure %v", got, err, tt.want, tt.fail)
+				t.Errorf("ParseStatus = %+v, %v; want %+v, failure %v", got, err, tt.want, tt.fail)
 			}
 		})
 	}
@@ -109,12 +115,15 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
-func FuzzParseEUID(f *testing.F) {
-	f.Add([]byte("Name:\tsh\nUid:\t1\t2\t3\t4\n"))
+func FuzzParseStatus(f *testing.F) {
+	f.Add([]byte("Name:\tsh\nUid:\t1\t2\t3\t4\nCapPrm:\t00000000a80425fb\n"))
 	f.Add([]byte("Uid:\t4294967295\t4294967295\t0\t0"))
+	if own, err := os.ReadFile("/proc/self/status"); err == nil {
+		f.Add(own)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if uid, err := ParseEUID(data); err != nil && (uid != 0 || !errors.Is(err, ErrMalformed)) {
-			t.Errorf("ParseEUID = %d, %v", uid, err)
+		if st, err := ParseStatus(data); err != nil && (st != (Status{}) || !errors.Is(err, ErrMalformed)) {
+			t.Errorf("ParseStatus = %+v, %v", st, err)
 		}
 	})
 }
