@@ -175,8 +175,8 @@ func (s *Server) publish(dir string, addr net.Addr) (tls.Certificate, error) {
 		mode os.FileMode
 	}{
 		{FileCA, pemBytes, 0o644},
-		{FileSecret, []byte(s.info.ClientSecret + "\n"), 0o600},
-		{FilePassword, []byte(s.info.Password + "\n"), 0o600},
+		{FileSecret, []byte(s.info.ClientSecret), 0o600},
+		{FilePassword, []byte(s.info.Password), 0o600},
 	}
 	for _, f := range files {
 		if err := replace(filepath.Join(abs, f.name), f.data, f.mode); err != nil {

@@ -28,8 +28,8 @@ func TestFilesAndPin(t *testing.T) {
 		mode os.FileMode
 		text string
 	}{
-		FileCA: {0o644, "-----BEGIN CERTIFICATE-----"}, FileSecret: {0o600, m.Info().ClientSecret + "\n"},
-		FilePassword: {0o600, m.Info().Password + "\n"},
+		FileCA: {0o644, "-----BEGIN CERTIFICATE-----"}, FileSecret: {0o600, m.Info().ClientSecret},
+		FilePassword: {0o600, m.Info().Password},
 	} {
 		st, err := os.Lstat(filepath.Join(dir, name))
 		if err != nil || st.Mode() != want.mode {
@@ -92,8 +92,8 @@ func TestOnTheSystemClock(t *testing.T) {
 		}
 		o.Clock, o.Behaviour = nil, &b
 	})
-	task := m.insert("VPG-LOCAL", "t")
-	for len(m.tagged("VPG-LOCAL")) == 0 {
+	task := m.insert("VPG-A", "t")
+	for len(m.tagged("VPG-A")) == 0 {
 		if err := t.Context().Err(); err != nil {
 			t.Fatal(err)
 		}
