@@ -17,7 +17,7 @@ type watcher struct {
 	mu    sync.Mutex
 	epoll int // -1 while nobody watches
 	wake  int // eventfd that ends the wait
-	held  map[int32]watched
+	held  map[int]watched
 }
 
 type watched struct {
@@ -26,7 +26,7 @@ type watched struct {
 }
 
 func newWatcher() watcher {
-	return watcher{epoll: -1, wake: -1, held: map[int32]watched{}}
+	return watcher{epoll: -1, wake: -1, held: map[int]watched{}}
 }
 
 // Watch calls exited for each session whose anchor has ended, once, one after
@@ -59,7 +59,7 @@ func (w *watcher) run(ctx context.Context, exited func(*Session)) error {
 			if int(ev.Fd) == wake {
 				return nil
 			}
-			if s := w.take(ev.Fd); s != nil {
+			if s := w.take(int(ev.Fd)); s != nil {
 				exited(s)
 			}
 		}
@@ -80,7 +80,7 @@ func (w *watcher) start() (epoll, wake int, err error) {
 		_ = unix.Close(epoll)
 		return -1, -1, fmt.Errorf("making an eventfd: %w", err)
 	}
-	err = enter(epoll, int32(wake))
+	err = enter(epoll, wake)
 	for fd := range w.held {
 		err = errors.Join(err, enter(epoll, fd))
 	}
@@ -108,9 +108,9 @@ func (w *watcher) interrupt() {
 	}
 }
 
-func enter(epoll int, fd int32) error {
-	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: fd}
-	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, int(fd), &ev); err != nil {
+func enter(epoll, fd int) error {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)} //nolint:gosec // the kernel's descriptors are that small
+	if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return fmt.Errorf("adding descriptor %d to the epoll: %w", fd, err)
 	}
 	return nil
@@ -124,7 +124,7 @@ func (w *watcher) add(s *Session) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fd := int32(anchor.Fd())
+	fd := anchor.Fd()
 	if w.epoll >= 0 {
 		if err := enter(w.epoll, fd); err != nil {
 			_ = anchor.Close()
@@ -149,7 +149,7 @@ func (w *watcher) drop(s *Session) {
 // take answers an event: it lets go of the anchor and returns its session. A
 // number that has become another anchor's since the event is left alone, since
 // that one lives or has an event of its own.
-func (w *watcher) take(fd int32) *Session {
+func (w *watcher) take(fd int) *Session {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h, ok := w.held[fd]
@@ -160,9 +160,9 @@ func (w *watcher) take(fd int32) *Session {
 	return h.session
 }
 
-func (w *watcher) release(fd int32, h watched) {
+func (w *watcher) release(fd int, h watched) {
 	if w.epoll >= 0 {
-		_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, int(fd), nil)
+		_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 	}
 	_ = h.anchor.Close()
 	delete(w.held, fd)

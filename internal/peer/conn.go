@@ -115,7 +115,9 @@ func (c *Conn) openByNumber(pid int, uid uint32) (*Process, error) {
 }
 
 // ticks converts to the unit of field 22, which is 1/100 s on every Linux.
-func ticks(i clock.Instant) uint64 { return uint64(i) / uint64(10*time.Millisecond) }
+func ticks(i clock.Instant) uint64 {
+	return uint64(i.Sub(0) / (10 * time.Millisecond)) //nolint:gosec // no instant is before the boot
+}
 
 // Peer returns what Authenticate found, the zero Peer before.
 func (c *Conn) Peer() Peer {
@@ -135,6 +137,9 @@ func (c *Conn) Read(b []byte) (int, error) {
 	p := c.Peer()
 	if p.proc == nil {
 		return 0, fmt.Errorf("reading: %w", ErrUnauthenticated)
+	}
+	if len(b) == 0 { // recvmsg would take a byte for its credentials
+		return 0, nil
 	}
 	// There is room for the credentials and nothing else: descriptors that an
 	// older kernel would pass on are dropped by it, and MSG_CTRUNC says so.

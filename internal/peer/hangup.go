@@ -61,10 +61,6 @@ func (c *Conn) CancelOnHangup(cancel func()) (stop func()) {
 // hungUp polls a socket. Not even the state of one that can't be polled is
 // known: its peer counts as gone.
 func hungUp(fd int) bool {
-	fds := [1]unix.PollFd{{Fd: int32(fd)}}
-	_, err := unix.Poll(fds[:], 0)
-	if err == unix.EINTR {
-		return false // a hangup wakes the poller again, a signal changes nothing
-	}
-	return err != nil || fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+	events, err := poll(fd, 0)
+	return err != nil || events&(unix.POLLHUP|unix.POLLERR) != 0
 }

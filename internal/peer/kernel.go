@@ -52,8 +52,10 @@ func probe() (features, error) {
 		return features{}, fmt.Errorf("opening a pidfd: %w; leaseguard needs Linux 5.3 or newer and a sandbox that lets pidfd_open through", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	if gone, err := ended(fd); err != nil || gone {
-		return features{}, fmt.Errorf("polling a pidfd of this process: ended %v, error %v; leaseguard needs Linux 5.3 or newer", gone, err)
+	if gone, err := ended(fd); err != nil {
+		return features{}, fmt.Errorf("polling a pidfd: %w; leaseguard needs Linux 5.3 or newer", err)
+	} else if gone {
+		return features{}, errors.New("polling a pidfd: this process counts as ended; leaseguard needs Linux 5.3 or newer")
 	}
 	var f features
 	// A 32-bit kernel's inodes wrap around.
@@ -83,11 +85,17 @@ func probeSocket(f *features) error {
 
 // ended polls a pidfd: readable means that the process has ended, reaped or not.
 func ended(fd int) (bool, error) {
-	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	events, err := poll(fd, unix.POLLIN)
+	return events != 0, err
+}
+
+// poll asks for the state of a descriptor without waiting.
+func poll(fd int, want int16) (events int16, err error) {
+	fds := [1]unix.PollFd{{Fd: int32(fd), Events: want}} //nolint:gosec // the kernel's descriptors are that small
 	for {
-		n, err := unix.Poll(fds[:], 0)
+		_, err := unix.Poll(fds[:], 0)
 		if err != unix.EINTR {
-			return n != 0, err
+			return fds[0].Revents, err
 		}
 	}
 }
