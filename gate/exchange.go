@@ -1,0 +1,161 @@
+package gate
+
+import "syscall"
+
+// ask is the exchange: one connection, one request, one reply.
+func ask(c call, frame []byte) (r reply, failure string) {
+	if failure = checkSocket(c); failure != "" {
+		return r, failure
+	}
+	at := &syscall.SockaddrUnix{Name: c.socket}
+	fd, _ := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0) // without one, do fails
+	_, e := do(fd, syscall.SO_SNDTIMEO, c.end, func() (int, error) { return 0, syscall.Connect(fd, at) })
+	if e != 0 {
+		return r, broken("connecting to", c, e)
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	peer, err := syscall.GetsockoptUcred(fd, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	if err != nil || peer.Uid != 0 && int64(peer.Uid) != c.uid {
+		return r, reason("broker_untrusted", "checking who listens at", c.socket, "its uid is neither 0 nor "+digits(c.uid, 10), "guard broker restart")
+	}
+	for n := 0; len(frame) > 0 && e == 0; frame = frame[n:] {
+		n, e = do(fd, syscall.SO_SNDTIMEO, c.end, func() (int, error) { return syscall.Write(fd, frame) })
+	}
+	buf := make([]byte, 20+2*maxOutput+len(endMark)+1)
+	for n, got, want := 0, 0, 20; n < want && e == 0; {
+		got, e = do(fd, syscall.SO_RCVTIMEO, c.end, func() (int, error) { return syscall.Read(fd, buf[n:]) })
+		n += got
+		if r, want = parseReply(buf, n, c.role); e == 0 && (got == 0 || want < 0) {
+			e = syscall.EPROTO
+		}
+	}
+	return r, broken("asking", c, e)
+}
+
+type reply struct {
+	exit     int
+	out, err []byte
+}
+
+// parseReply looks at the n bytes that have come and says how many it takes; -1:
+// it is no reply. A refusal must say why, on both outputs, or a host would let
+// the tool run; an observer is never refused.
+func parseReply(b []byte, n int, role byte) (r reply, want int) {
+	size := func(at int) int { return int(b[at])<<24 | int(b[at+1])<<16 | int(b[at+2])<<8 | int(b[at+3]) }
+	out, err, exit := size(12), size(16), int(b[6])
+	want = 20 + out + err + len(endMark)
+	switch {
+	case n < 20:
+		return r, 20
+	case string(b[:6]) != "LGr1\x01\x03" || string(b[7:12]) != "\x00\x00\x00\x00\x00" || out > maxOutput || err > maxOutput,
+		exit != 0 && (exit != exitDeny || role != roleDecide || out == 0 || err == 0),
+		n > want || n == want && string(b[want-len(endMark):want]) != endMark:
+		return r, -1
+	case n < want:
+		return r, want
+	}
+	return reply{exit, b[20 : 20+out], b[20+out : 20+out+err]}, want
+}
+
+// readPayload returns the request's frame. What is over the cap is read and
+// dropped: the broker gets an empty body and the flag.
+func readPayload(c call) (frame []byte, e syscall.Errno) {
+	chunk := make([]byte, 64<<10)
+	frame = append(make([]byte, 0, len(chunk)), 'L', 'G', 'q', '1', 1, 1, c.host, c.role, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	for n := 1; n > 0 && e == 0; {
+		n, e = do(0, 0, c.end, func() (int, error) { return syscall.Read(0, chunk) })
+		if frame = append(frame, chunk[:n]...); frame[8] != 0 || len(frame) > 20+16<<20 {
+			frame, frame[8] = frame[:20], 2 // wire.FlagOversize
+		}
+	}
+	// A socketpair that the parent made: an orphan that a subreaper adopted can't have it.
+	peer, err := syscall.GetsockoptUcred(0, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	if err == nil && peer.Pid > 0 && int(peer.Pid) == syscall.Getppid() {
+		frame[8] |= 1 // wire.FlagStdinParent
+	}
+	size := len(frame) - 20
+	copy(frame[16:20], []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)})
+	return append(frame, endMark...), e
+}
+
+func now() int64 { n, _ := syscall.Times(&syscall.Tms{}); return int64(n) }
+
+// do runs one operation on stdin or a socket within the deadline.
+func do(fd, option int, end int64, op func() (int, error)) (int, syscall.Errno) {
+	for {
+		tv := syscall.NsecToTimeval((end - now()) * (1e9 / ticksPerSecond))
+		if tv.Sec < 0 || tv.Sec == 0 && tv.Usec <= 0 {
+			return 0, syscall.ETIMEDOUT
+		}
+		n, ready, err := 0, 1, error(nil)
+		if fd == 0 {
+			ready, err = syscall.Select(1, &syscall.FdSet{Bits: [16]int64{1}}, nil, nil, &tv)
+		} else {
+			err = syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, option, &tv)
+		}
+		if ready > 0 && err == nil {
+			n, err = op()
+		}
+		if e, _ := err.(syscall.Errno); ready != 0 && e != syscall.EINTR && e != syscall.EAGAIN {
+			return max(n, 0), e
+		}
+	}
+}
+
+// checkSocket makes sure that nobody but root and the broker's uid can have put
+// the socket there: each directory on the way is no link, belongs to one of them
+// and can be written by nobody else, sticky ones of root's excepted.
+func checkSocket(c call) string {
+	if c.socket[0] != '/' || len(c.socket) > 107 { // sun_path: a cut-off path may be somebody else's
+		return reason("broker_unavailable", "checking socket path", c.socket, "it has "+digits(int64(len(c.socket)), 10)+
+			" bytes; it must be absolute and have at most 107", "set XDG_RUNTIME_DIR to a shorter path, then guard broker restart")
+	}
+	for i, last := len(c.socket)-1, true; i >= 0; i-- {
+		if c.socket[i] != '/' {
+			continue
+		}
+		var st syscall.Stat_t
+		dir := c.socket[:max(i, 1)]
+		if err := syscall.Lstat(dir, &st); err != nil {
+			return reason("broker_unavailable", "finding directory", dir, err.Error(), "guard broker start")
+		}
+		perm, uid := st.Mode&0o777, int64(st.Uid)
+		open := perm&0o022 != 0 && (uid != 0 || st.Mode&syscall.S_ISVTX == 0)
+		if st.Mode&syscall.S_IFMT != syscall.S_IFDIR || uid != 0 && uid != c.uid || open || last && perm != 0o700 && perm != 0o755 {
+			return reason("broker_untrusted", "checking directory", dir, "a link, or others than root and uid "+digits(c.uid, 10)+" can change it: owner "+
+				digits(uid, 10)+", mode "+digits(int64(st.Mode), 8), "set XDG_RUNTIME_DIR to a directory of mode 0700 of that uid, then guard broker restart")
+		}
+		last = false
+	}
+	return ""
+}
+
+// reason follows verdict.Reason: one line of ASCII below 1,000 bytes. All but
+// the object is written here or an errno's text.
+func reason(code, what, object, cause, next string) string {
+	clean := []byte(object[:min(len(object), 150)])
+	for i, ch := range clean {
+		if ch < ' ' || ch > '~' || ch == '"' || ch == '\'' || ch == '\\' {
+			clean[i] = '?'
+		}
+	}
+	return "guard: " + code + ": " + what + " '" + string(clean) + "': " + cause + ". Next: " + next
+}
+
+// broken says why an exchange ended; it is empty if it didn't.
+func broken(what string, c call, e syscall.Errno) string {
+	switch e {
+	case 0:
+		return ""
+	case syscall.ETIMEDOUT:
+		return reason("deadline", what+" the broker at", c.socket, "not done within "+digits(c.seconds, 10)+" s", "guard status, then repeat the call")
+	}
+	return reason("broker_unavailable", what+" the broker at", c.socket, e.Error(), "guard broker start")
+}
+
+func digits(n, base int64) (s string) {
+	for ; n > 0 || s == ""; n /= base {
+		s = string(rune('0'+n%base)) + s
+	}
+	return s
+}
