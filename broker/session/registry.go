@@ -159,16 +159,15 @@ func ancestors(p *peer.Process) ([]peer.ID, error) {
 }
 
 // Find returns the session whose anchor is the nearest among p and its
-// ancestors, and the steps from p up to that anchor, without it. An error that
-// isn't ErrNotRegistered neither places p inside a session nor outside: the
-// lineage could not be proved, or p or the anchor has ended.
+// ancestors, and the steps from p up to that anchor: the last one is the anchor
+// itself. An error that isn't ErrNotRegistered neither places p inside a session
+// nor outside: the lineage could not be proved, or p or the anchor has ended.
 func (r *Registry) Find(p *peer.Process) (*Session, []Step, error) {
 	var found *Session
 	path := make([]Step, 0, 8)
 	err := peer.Ancestors(p, func(q *peer.Process) (bool, error) {
-		if found = r.anchored(q.ID()); found == nil {
-			path = append(path, Step{PID: q.PID(), id: q.ID()})
-		}
+		path = append(path, Step{PID: q.PID(), id: q.ID()})
+		found = r.anchored(q.ID())
 		return found != nil, nil
 	})
 	switch {

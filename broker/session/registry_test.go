@@ -33,9 +33,9 @@ func TestFind(t *testing.T) {
 		from *testproc.Proc
 		path []*testproc.Proc
 	}{
-		{"the anchor itself", anchor, []*testproc.Proc{}},
-		{"child", shell, []*testproc.Proc{shell}},
-		{"grandchild", gate, []*testproc.Proc{gate, shell}},
+		{"the anchor itself", anchor, []*testproc.Proc{anchor}},
+		{"child", shell, []*testproc.Proc{shell, anchor}},
+		{"grandchild", gate, []*testproc.Proc{gate, shell, anchor}},
 		{"stranger", stranger, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
