@@ -101,6 +101,8 @@ func (r *reader) expression(n *unstable.Node) {
 		r.header(name, parts, line, n.Kind == unstable.ArrayTable)
 	case unstable.KeyValue:
 		r.keyValue(name, parts, line, n.Value())
+	default: // the parser has no other expressions; one that it gets is no key of ours
+		r.doc.fault(line, "", "neither a table nor a key; remove it")
 	}
 }
 

@@ -164,14 +164,14 @@ func (v value) size(low, high int64) (int64, error) {
 		if !ok {
 			continue
 		}
-		n, err := strconv.ParseUint(digits, 10, 63)
-		if err != nil {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n < 0 {
 			break
 		}
-		if n > uint64(high/u.bytes) || int64(n)*u.bytes < low {
+		if n > high/u.bytes || n*u.bytes < low {
 			return 0, fmt.Errorf(`%v is out of range; write "%s" to "%s"`, v, showSize(low), showSize(high))
 		}
-		return int64(n) * u.bytes, nil
+		return n * u.bytes, nil
 	}
 	return 0, fmt.Errorf(`%v is no size; write a whole number and one of the units B, KiB, MiB, GiB, TiB, such as "16MiB"`, v)
 }

@@ -126,14 +126,16 @@ func runDir(env func(string) string, state string, uid uint32) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return filepath.Join(dir, "guard"), nil // EnsureDir makes it or says why not
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); !ok || (st.Uid != 0 && st.Uid != uid) {
+	// One that can't be seen is left to EnsureDir, which makes it or says why not.
+	if info, err := os.Stat(dir); err == nil && !owned(info, uid) {
 		return "", fmt.Errorf("reading %s: %q belongs to another user than uid %d; unset it, or set it to a directory of your own with mode 0700", name, dir, uid)
 	}
 	return filepath.Join(dir, "guard"), nil
+}
+
+func owned(info fs.FileInfo, uid uint32) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (st.Uid == 0 || st.Uid == uid)
 }
 
 // worldWritable is the first directory at or above path that everybody may

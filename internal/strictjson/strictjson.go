@@ -160,11 +160,11 @@ func syntax(err error) error {
 	serr, ok := errors.AsType[*jsontext.SyntacticError](err)
 	switch {
 	case !ok:
-		return fmt.Errorf("%w: %v", ErrMalformed, err)
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	case errors.Is(serr.Err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("%w: key %s twice in one object", ErrMalformed, verdict.Object(serr.JSONPointer.LastToken()))
 	case errors.Is(serr.Err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: it ends too early, at byte %d", ErrMalformed, serr.ByteOffset)
 	}
-	return fmt.Errorf("%w: %v at byte %d", ErrMalformed, serr.Err, serr.ByteOffset)
+	return fmt.Errorf("%w: %w at byte %d", ErrMalformed, serr.Err, serr.ByteOffset)
 }
