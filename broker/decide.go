@@ -50,14 +50,32 @@ func (b *Broker) identityRows(c *call) (verdict.Verdict, bool) {
 		return refuse(verdict.GenerationStale, "judging", verdict.Object(c.event.Tool), "a newer launch has taken over session "+c.session.ID,
 			"use the newer session"), true
 	}
-	for _, step := range c.path {
-		if name, nested := runtimes.Known(step.Exe()); nested {
-			return refuse(verdict.NestedRuntime, "judging", verdict.Object(c.event.Tool),
-				"it comes from another runtime, "+verdict.Object(name)+" (pid "+itoa(step.PID)+"), below the session's own",
-				"start that runtime by itself with: guard launch "+name), true
-		}
+	if name, pid, nested := nestedRuntime(c); nested {
+		return refuse(verdict.NestedRuntime, "judging", verdict.Object(c.event.Tool),
+			"it comes from another runtime, "+verdict.Object(name)+" (pid "+itoa(pid)+"), below the session's own",
+			"start that runtime by itself with: guard launch "+name), true
 	}
 	return verdict.Verdict{}, false
+}
+
+// nestedRuntime finds a runtime between the caller and the anchor. An exec
+// session's anchor counts too: it may have become a runtime since its launch. A
+// program that can't be read (setuid, or ended) tells nothing; the second look
+// finds the ended ones.
+func nestedRuntime(c *call) (name string, pid int, nested bool) {
+	for _, step := range c.path {
+		if step.PID == c.session.Anchor.PID() && c.session.Runtime != runtimes.Exec {
+			continue
+		}
+		exe, err := step.Exe()
+		if err != nil {
+			continue
+		}
+		if name, nested := runtimes.Known(exe); nested {
+			return name, step.PID, true
+		}
+	}
+	return "", 0, false
 }
 
 // mutator judges a call that may change something.
@@ -155,13 +173,13 @@ func (b *Broker) checkpoint(ctx context.Context, c *call, targets []catalog.Targ
 	infos, err := b.opt.Checkpoints.Ensure(ctx, checkpoint.Request{
 		Session: c.session.Key(), Lowered: c.lowerings, Call: c.id, Targets: targets,
 	})
+	c.checkpoints = infos // the known machines are protected even beside an unknown one
 	if err != nil {
 		return b.checkpointRefused(c, targets, err)
 	}
 	if len(infos) == 0 {
 		return refuse(verdict.CheckpointFailed, "protecting", verdict.Object(targets[0].Name), "no checkpoint came back", "guard log")
 	}
-	c.checkpoints = infos
 	return verdict.Verdict{Kind: verdict.Pass, Code: verdict.CheckpointConfirmed, Context: describe(infos)}
 }
 
@@ -182,7 +200,10 @@ func (b *Broker) choose(c *call, policy string, code verdict.Code, object, cause
 	v := verdict.Verdict{Kind: verdict.Deny, Code: code, Reason: verdict.Reason(code, "protecting", object, cause, next)}
 	switch policy {
 	case "allow":
-		return pass(code)
+		v = pass(code)
+		if len(c.checkpoints) > 0 {
+			v.Context = describe(c.checkpoints)
+		}
 	case "ask":
 		if b.opt.Config.Checkpoint.OnAsk == "host" {
 			v.Kind = verdict.Ask

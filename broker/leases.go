@@ -49,12 +49,10 @@ func (b *Broker) begin(ctx context.Context, s *session.Session, ttl *time.Durati
 	if b.opt.Checkpoints != nil {
 		b.opt.Checkpoints.Forget(s.Key())
 	}
-	failpoint.Hit("broker/begun")
-	if err := b.store.PutToken(ctx, b.tokenRecord(s, l, t.Hash(), binding, purposePromote)); err != nil {
+	if err := b.putToken(ctx, b.tokenRecord(s, l, t.Hash(), binding, purposePromote)); err != nil {
 		l = b.lower(s, lease.PromotionFailed, "the token could not be stored")
 		return token.Token{}, l, fmt.Errorf("storing the token's hash: %w", err)
 	}
-	failpoint.Hit("broker/token-stored")
 	b.recordLease(s, l, "begin", "")
 	return t, l, nil
 }
@@ -67,18 +65,16 @@ func (b *Broker) promote(ctx context.Context, s *session.Session, hash, binding 
 	if err != nil {
 		return l, b.refusedToken(ctx, s, l, hash, effects, err)
 	}
-	failpoint.Hit("broker/promoting")
 	if err := b.commitGrant(ctx, s, l, b.tokenRecord(s, l, hash, binding, purposePromote), "promote"); err != nil {
 		l, _, _ = s.Apply(lease.PromoteFailed{Cycle: l.Cycle()}, b.opt.Clock.Now())
 		b.recordLease(s, l, "promote_failed", err.Error())
 		return l, err
 	}
-	failpoint.Hit("broker/before-verified")
 	l, _, err = s.Apply(lease.Promoted{Cycle: l.Cycle()}, b.opt.Clock.Now())
 	if err != nil {
 		return l, fmt.Errorf("the lease was lowered while its promotion was written (%s): %w", l.Cause(), err)
 	}
-	failpoint.Hit("broker/verified")
+	_ = failpoint.Hit("broker/verified") // nothing is left that could fail
 	return l, nil
 }
 
@@ -94,7 +90,7 @@ func (b *Broker) renew(ctx context.Context, s *session.Session, binding lease.Ha
 		return l, err
 	}
 	rec := b.tokenRecord(s, l, t.Hash(), binding, purposeRenew)
-	if err := b.store.PutToken(ctx, rec); err != nil {
+	if err := b.putToken(ctx, rec); err != nil {
 		return b.lower(s, lease.PromotionFailed, "the renewal token could not be stored"), err
 	}
 	l, effects, err := s.Apply(lease.Renew{Token: t.Hash(), Binding: binding, Generation: generation}, b.opt.Clock.Now())
@@ -112,27 +108,49 @@ func (b *Broker) renew(ctx context.Context, s *session.Session, binding lease.Ha
 
 // commitGrant makes a grant durable: token first, record second.
 func (b *Broker) commitGrant(ctx context.Context, s *session.Session, l lease.Lease, rec store.Token, event string) error {
+	if err := failpoint.Hit("broker/promoting"); err != nil {
+		return err
+	}
 	rec.Expires = b.opt.Clock.Now() // the store refuses one that has ended by now
 	if _, err := b.store.ConsumeToken(ctx, rec); err != nil {
 		return fmt.Errorf("consuming the token: %w", err)
 	}
-	failpoint.Hit("broker/consumed")
+	if err := failpoint.Hit("broker/consumed"); err != nil {
+		return err
+	}
 	r := b.leaseRecord(s, l, event, "")
 	r.Receipt = fmt.Sprintf("%x", rec.Binding)
 	if _, err := b.audit.Append(ctx, r); err != nil {
 		return fmt.Errorf("recording the grant: %w", err)
 	}
-	failpoint.Hit("broker/recorded")
+	if err := failpoint.Hit("broker/recorded"); err != nil {
+		return err
+	}
 	b.audit.SaveHead()
-	return nil
+	return failpoint.Hit("broker/before-verified")
+}
+
+func (b *Broker) putToken(ctx context.Context, rec store.Token) error {
+	if err := failpoint.Hit("broker/begun"); err != nil {
+		return err
+	}
+	if err := b.store.PutToken(ctx, rec); err != nil {
+		return err
+	}
+	return failpoint.Hit("broker/token-stored")
 }
 
 func (b *Broker) tokenRecord(s *session.Session, l lease.Lease, hash, binding lease.Hash, purpose string) store.Token {
 	now := b.opt.Clock.Now()
 	return store.Token{
 		Hash: hash, Session: s.ID, Generation: s.Generation, Cycle: l.Cycle(), Purpose: purpose,
-		Binding: binding, Anchor: s.Anchor.ID().String(), Epoch: b.epoch, Expires: now.Add(lease.TokenLife), Wall: b.opt.Clock.Wall(),
+		Binding: binding, Anchor: anchorKey(s), Epoch: b.epoch, Expires: now.Add(lease.TokenLife), Wall: b.opt.Clock.Wall(),
 	}
+}
+
+// anchorKey is what a token is bound to of the process that it was minted for.
+func anchorKey(s *session.Session) string {
+	return fmt.Sprintf("%d/%d/%d", s.Anchor.PID(), s.Anchor.Inode(), s.Anchor.StartTime())
 }
 
 // refusedToken burns a token that a failed attempt showed, and finds out what
@@ -140,7 +158,9 @@ func (b *Broker) tokenRecord(s *session.Session, l lease.Lease, hash, binding le
 func (b *Broker) refusedToken(ctx context.Context, s *session.Session, l lease.Lease, hash lease.Hash, effects []lease.Effect, err error) error {
 	for _, e := range effects {
 		if e == lease.BurnToken {
-			b.store.BurnToken(ctx, hash)
+			if burnErr := b.store.BurnToken(ctx, hash); burnErr != nil {
+				b.opt.Log.Error("burning a token", "session", s.ID, "error", burnErr) // the lease is down and the cycle over all the same
+			}
 		}
 	}
 	var transition *lease.TransitionError
@@ -158,7 +178,7 @@ func (b *Broker) refusedToken(ctx context.Context, s *session.Session, l lease.L
 	case rec.State == store.Consumed:
 		b.replayed(rec)
 		return store.ErrTokenUsed
-	case rec.Session != s.ID || rec.Anchor != s.Anchor.ID().String() && rec.Epoch == b.epoch:
+	case rec.Session != s.ID || rec.Anchor != anchorKey(s) && rec.Epoch == b.epoch:
 		b.recordLease(s, l, "promote_refused", "a token of another session or anchor")
 		return errWrongAnchor
 	case rec.Generation != s.Generation:

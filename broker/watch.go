@@ -141,9 +141,11 @@ func newEnded() *ended { return &ended{by: map[string]store.Session{}} }
 func (e *ended) add(r store.Session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.by) < maxEnded {
-		e.by[r.ID] = r
+	// An older generation may be heard of after a newer one.
+	if old, known := e.by[r.ID]; known && old.Generation > r.Generation || !known && len(e.by) >= maxEnded {
+		return
 	}
+	e.by[r.ID] = r
 }
 
 func (e *ended) find(id string) (store.Session, bool) {

@@ -15,10 +15,6 @@ var (
 	// ErrNotRegistered: it is proved, up to the top, that no anchor is among the
 	// process and its ancestors. Any other error of Find proves nothing.
 	ErrNotRegistered = errors.New("not inside a registered session")
-	// ErrUnproved: the ancestors could not be followed to their end, or somebody
-	// on the way has ended. It comes together with ErrNotRegistered; who treats
-	// strangers better than sessions must refuse it.
-	ErrUnproved = errors.New("ancestors could not be proved")
 	// ErrNested: the process is inside a session, or has one below it.
 	ErrNested = errors.New("nested session")
 	// ErrTaken: the session id or the process is registered already.

@@ -73,3 +73,7 @@ func BootID() (string, error) {
 	}
 	return id, nil
 }
+
+// Deadline is the wall time d from now, in the form that the net package wants;
+// it carries Go's monotonic reading, so a step of the wall clock doesn't move it.
+func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }

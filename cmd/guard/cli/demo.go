@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"leaseguard.internal/cmd/guard/demo"
+	"leaseguard.internal/internal/sandbox"
+)
+
+func (c Command) demo() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "tell guard's story on this machine, in seconds",
+		Long: `Demo starts a simulated ZVM, a broker and a scripted agent in a temporary
+directory, and shows an agent refused, verified, checkpointed and let through. It
+needs no root, no network and no configuration, and leaves nothing behind. It
+allows sessions of root for itself alone.`,
+		Example: "  guard demo\n  guard demo --json",
+		Args:    cobra.NoArgs,
+		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			defer stop()
+			opt := demo.Options{Out: c.Stdout, Env: c.Env, Paint: c.verdictColour}
+			if asJSON {
+				opt.Out = nil
+			}
+			steps, err := demo.Run(ctx, opt)
+			if asJSON {
+				err = errors.Join(err, c.printJSON(steps))
+			}
+			if errors.Is(err, context.Canceled) {
+				err = errors.New("the demo was interrupted; it has cleaned up after itself")
+			}
+			return err
+		}),
+	}
+	addJSON(cmd, &asJSON)
+	cmd.AddCommand(&cobra.Command{
+		Use: "agent", Short: "the demo's scripted agent", Hidden: true, Args: cobra.NoArgs,
+		RunE: run(func(*cobra.Command, []string) error { return sandbox.Serve(c.Stdin, c.Stdout) }),
+	})
+	return cmd
+}
+
+// verdictColour paints a verdict as the log does.
+func (c Command) verdictColour(verdict string) string {
+	return c.paint(map[string]colour{"pass": green, "ask": yellow, "deny": red}[verdict], verdict)
+}

@@ -1,0 +1,216 @@
+// Package e2e runs the built programs against each other: a real broker, the
+// real gate started by a scripted agent inside a launched session, and the
+// simulated ZVM behind real TLS. Nothing in here reaches into the product.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"leaseguard.internal/internal/client"
+	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/zvmsim"
+)
+
+// roleVar makes this test binary play a part inside a session.
+const roleVar = "E2E_ROLE"
+
+var programs client.Programs
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVar); role != "" {
+		if err := play(role); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(build(m))
+}
+
+// play is the part of a process that is started by a test.
+func play(role string) error {
+	switch role {
+	case "agent":
+		return sandbox.Serve(os.Stdin, os.Stdout)
+	case "registrar":
+		return registrar()
+	}
+	return fmt.Errorf("no part %q", role)
+}
+
+// build compiles the programs once, with crash points in the broker.
+func build(m *testing.M) int {
+	// Children die with the thread that started them, and so with this one.
+	runtime.LockOSThread()
+	dir, err := os.MkdirTemp("", "guard-e2e-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	for _, args := range [][]string{
+		{"build", "-o", dir + "/", "./cmd/guard", "./cmd/guard-gate"},
+		{"build", "-tags", "failpoint", "-o", dir + "/", "./cmd/guard-broker"},
+	} {
+		cmd := exec.Command("go", args...)
+		cmd.Dir, cmd.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
+			return 1
+		}
+	}
+	programs = client.Programs{Guard: filepath.Join(dir, "guard"), Broker: filepath.Join(dir, "guard-broker"), Gate: filepath.Join(dir, "guard-gate")}
+	return m.Run()
+}
+
+// base is a configuration that lets root and ordinary users run the tests.
+const base = `[identity]
+allow_root_sessions = true
+
+`
+
+// catalogText lists the tools that the tests call.
+const catalogText = `
+[[tool]]
+match = "mcp__vsphere__power_off_vm"
+class = "mutating"
+vm_arg = "vm_name"
+
+[[tool]]
+match = "mcp__vsphere__list_*"
+class = "read_only"
+`
+
+// world is a sandbox with simulator, broker and one session.
+type world struct {
+	*sandbox.Sandbox
+	t     *testing.T
+	agent *sandbox.Agent
+}
+
+// setting is what a test changes of the usual world.
+type setting struct {
+	checkpoint string // keys of [checkpoint]; default self = "app-01"
+	extra      string // further configuration
+	noZVM      bool
+	sim        zvmsim.Options
+	brokerEnv  []string
+}
+
+func start(t *testing.T, set setting) *world {
+	t.Helper()
+	w := prepare(t, set)
+	w.must(w.StartBroker(w.ctx(), set.brokerEnv...))
+	w.agent = w.launch()
+	return w
+}
+
+// prepare makes the world up to its configuration.
+func prepare(t *testing.T, set setting) *world {
+	t.Helper()
+	box, err := sandbox.New(programs, append(os.Environ(), roleVar+"=agent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Sandbox: box, t: t}
+	t.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			t.Errorf("closing the sandbox: %v", err)
+		}
+	})
+	text := base
+	if set.checkpoint == "" {
+		set.checkpoint = `self = "app-01"`
+	}
+	text += "[checkpoint]\n" + set.checkpoint + "\n" + catalogText + set.extra + "\n"
+	if !set.noZVM {
+		w.must(box.StartSimulator(set.sim))
+		zvm, err := box.ZVM()
+		w.must(err)
+		text += zvm
+	}
+	w.must(box.Configure(text))
+	return w
+}
+
+func (w *world) launch(flags ...string) *sandbox.Agent {
+	w.t.Helper()
+	a, err := w.Launch(w.ctx(), flags, os.Args[0])
+	w.must(err)
+	return a
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+// guard runs a command of guard that must succeed.
+func (w *world) guard(args ...string) string {
+	w.t.Helper()
+	out, err := w.Guard(w.ctx(), args...)
+	w.must(err)
+	return string(out)
+}
+
+// approve verifies the session, after one event that lets the broker see its
+// gate.
+func (w *world) approve(args ...string) {
+	w.t.Helper()
+	w.expect(w.call("Read", `{"file_path":"/etc/hostname"}`), "pass", "")
+	w.guard(append([]string{"approve", w.agent.Session}, args...)...)
+}
+
+// call makes one tool call through the gate.
+func (w *world) call(tool, input string) sandbox.Answer {
+	w.t.Helper()
+	a, err := w.agent.Call(w.ctx(), tool, input)
+	w.must(err)
+	return a
+}
+
+// raw sends a payload of any form to the gate.
+func (w *world) raw(role, payload string) sandbox.Answer {
+	w.t.Helper()
+	answers, err := w.agent.Do(w.ctx(), w.agent.Gate(role, []byte(payload)))
+	w.must(err)
+	return answers[0]
+}
+
+// expect holds an answer to its verdict and code; a pass has no reason, so its
+// code is read from the record.
+func (w *world) expect(a sandbox.Answer, verdict, code string) string {
+	w.t.Helper()
+	got, detail := a.Read()
+	if got != verdict || code != "" && verdict != "pass" && sandbox.Code(detail) != code {
+		w.t.Fatalf("got %s %q (exit %d, stderr %q), want %s %s", got, detail, a.Exit, a.Err, verdict, code)
+	}
+	if verdict == "deny" {
+		w.expectShape(a, detail)
+	}
+	return detail
+}
+
+// expectShape holds a denial to the pair that blocks on every host: one JSON
+// object on stdout, the same reason on stderr, exit 2.
+func (w *world) expectShape(a sandbox.Answer, reason string) {
+	w.t.Helper()
+	if a.Exit != 2 || string(a.Err) != reason+"\n" || len(reason) > 1000 || reason == "" {
+		w.t.Fatalf("exit %d, stderr %q, reason %q: want exit 2 and the same reason twice, at most 1,000 bytes", a.Exit, a.Err, reason)
+	}
+}
