@@ -117,8 +117,10 @@ func (c *Client) send(ctx context.Context, req request, bearer string) ([]byte, 
 	if err == nil {
 		fail.Message = errorMessage(data)
 	}
-	// A 4xx is a refusal. Anything else may hide an insert that was executed.
-	fail.Unknown = req.route == routeInsert && sent.Load() && (status < 400 || status >= 500)
+	// A 4xx and "not implemented" are refusals. Anything else may hide an insert
+	// that was executed.
+	refused := status >= 400 && status < 500 || status == http.StatusNotImplemented
+	fail.Unknown = req.route == routeInsert && sent.Load() && !refused
 	return nil, fail
 }
 

@@ -22,7 +22,7 @@ func TestInsertSaysWhatIsUnknown(t *testing.T) {
 	}{
 		"500":                      {zvmsim.Answer{Status: 500, Body: `{"Message":"no"}`}, true, 500},
 		"503":                      {zvmsim.Answer{Status: 503}, true, 503},
-		"501":                      {zvmsim.Answer{Status: 501}, true, 501},
+		"501":                      {zvmsim.Answer{Status: 501}, false, 501},
 		"202 without a body":       {zvmsim.Answer{Status: 202, Executed: true}, true, 202},
 		"307":                      {zvmsim.Answer{Status: 307}, true, 307},
 		"200 in HTML":              {zvmsim.Answer{Status: 200, Body: "<html>"}, true, 200},
