@@ -46,7 +46,7 @@ func leaseVerdict(tool, sessionID string, l lease.Lease) verdict.Verdict {
 		code = verdict.LeaseRevoked
 	}
 	cause := "the session's lease is " + l.State().String() + ", " + l.Cause().String()
-	return refuse(code, "judging", verdict.Object(tool), cause, "an operator outside the session runs: guard approve "+sessionID)
+	return refuse(code, "judging", verdict.Object(tool), cause, "guard approve "+sessionID+" (an operator runs it, outside the session)")
 }
 
 // guardFile names the first of the paths that a read would open inside guard's

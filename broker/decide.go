@@ -116,7 +116,7 @@ func (b *Broker) protect(ctx context.Context, c *call) verdict.Verdict {
 	entry, listed := b.catalog.Find(c.event.Tool)
 	builtin := dialect.Builtin(c.host, c.event.Tool)
 	switch {
-	case builtin == dialect.LeaseOnly && !listed:
+	case builtin == dialect.LeaseOnlyTool && !listed:
 		return pass(verdict.LeaseOnly)
 	case builtin != dialect.ChangesSelf && listed && entry.Class == catalog.ReadOnly:
 		return pass(verdict.CatalogReadOnly)
@@ -170,6 +170,9 @@ func (b *Broker) checkpoint(ctx context.Context, c *call, targets []catalog.Targ
 		return refuse(verdict.CheckpointFailed, "protecting", verdict.Object(targets[0].Name),
 			"guard.toml has no [zvm], so no checkpoint can be taken", "set up the ZVM with: guard init")
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer c.conn.CancelOnHangup(cancel)() // a gate that is gone needs no checkpoint
 	infos, err := b.opt.Checkpoints.Ensure(ctx, checkpoint.Request{
 		Session: c.session.Key(), Lowered: c.lowerings, Call: c.id, Targets: targets,
 	})

@@ -20,6 +20,7 @@ import (
 // collected here, for the record.
 type call struct {
 	id      string
+	conn    *peer.Conn
 	peer    peer.Peer
 	host    wire.Host
 	role    wire.Role
@@ -38,7 +39,7 @@ type call struct {
 func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
 	ctx, cancel := context.WithTimeout(ctx, max(b.opt.Config.Launch.Budget-reserve, reserve/5))
 	defer cancel()
-	c := &call{id: newCallID(), peer: p, host: h.Host, role: h.Role, began: b.opt.Clock.Now()}
+	c := &call{id: newCallID(), conn: conn, peer: p, host: h.Host, role: h.Role, began: b.opt.Clock.Now()}
 	s, path, err := b.sessions.Find(p.Process())
 	if err != nil && !errors.Is(err, session.ErrNotRegistered) {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
@@ -49,9 +50,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h
 	v, leave := b.admit(ctx, conn, c, h)
 	if leave != nil {
 		defer leave()
-		stop := conn.CancelOnHangup(cancel) // a gate that is gone needs no checkpoint
 		v = b.judge(ctx, c)
-		stop()
 	}
 	if err := b.recordVerdict(ctx, c, v); err != nil && v.Kind == verdict.Pass && c.class == classMutator {
 		v = refuse(verdict.Internal, "recording", verdict.Object(c.event.Tool), "the audit could not be written: "+err.Error(), "guard status")
