@@ -22,13 +22,14 @@ import (
 	"leaseguard.internal/internal/paths"
 )
 
-// The test binary also plays guard and guard-broker, under their names.
+// The test binary also plays guard and guard-broker, under their names. They
+// end without the second that the race detector waits at an exit.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "guard":
-		os.Exit(playGuard())
+		unix.Exit(playGuard())
 	case "guard-broker":
-		os.Exit(playBroker())
+		unix.Exit(playBroker())
 	}
 	os.Exit(m.Run())
 }

@@ -66,7 +66,7 @@ checkpoint of every machine that the call names has been read back.`,
 	group(root)
 	root.AddCommand(
 		c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote(),
-		c.log(), c.audit(), c.broker(), c.init(), c.zvmSim(), c.version(),
+		c.log(), c.audit(), c.broker(), c.init(), c.demo(), c.zvmSim(), c.version(),
 	)
 	return root
 }

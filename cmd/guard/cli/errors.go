@@ -43,7 +43,7 @@ func run(f runE) runE {
 		switch {
 		case err == nil || errors.As(err, &coded):
 			return err
-		case errors.As(err, &refused):
+		case errors.As(err, &refused) || errors.Is(err, client.ErrInsideSession):
 			return &failure{ExitRefused, err}
 		}
 		return &failure{ExitUnfinished, err}

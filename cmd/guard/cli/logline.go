@@ -59,11 +59,14 @@ func logWord(r audit.Record) (string, colour) {
 	return "deny", red
 }
 
-// logReason is a reason without the code before it and the remedy after it,
-// which were for the model.
+// logReason is a reason's cause: what comes before it stands in the line already,
+// and the remedy after it was for the model.
 func logReason(r audit.Record) string {
 	why := strings.TrimPrefix(verdict.Clean(r.Reason), "guard: "+r.Code+": ")
 	why, _, _ = strings.Cut(why, ". Next: ")
+	if _, cause, found := strings.Cut(why, verdict.Object(r.Tool)+": "); found {
+		why = cause
+	}
 	return verdict.Cut(why, maxLogReason)
 }
 

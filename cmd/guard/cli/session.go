@@ -40,7 +40,7 @@ func (c Command) mayOperate(ctx context.Context, p paths.Paths) error {
 		_, err = client.Dial(p).Do(ctx, wire.Control{Verb: wire.VerbAudit}, nil)
 		return err
 	case c.env("GUARD_SESSION") != "":
-		return client.ErrInsideSession
+		return fmt.Errorf("%w (GUARD_SESSION is set); run it from a terminal outside", client.ErrInsideSession)
 	}
 	return nil
 }

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/wire"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.Local)
+
+func TestLogLine(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		r    audit.Record
+		want string
+	}{
+		{"deny", audit.Record{Event: audit.EventVerdict, Verdict: "deny", Code: "lease_unverified", Session: "3f9a1c77", Tool: "Bash",
+			Reason: "guard: lease_unverified: calling \"Bash\": no lease. Next: guard approve 3f9a1c77"},
+			`12:00:00 deny    lease_unverified       3f9a1c "Bash": no lease`},
+		{"pass with a checkpoint", audit.Record{Event: audit.EventVerdict, Verdict: "pass", Code: "checkpoint_confirmed", Session: "s", Tool: "Write",
+			Targets: []string{"app-01"}, Checkpoint: []wire.CheckpointInfo{{VM: "app-01", VPG: "V", Tag: "t", ID: "4", Time: noon.UTC()}}},
+			`12:00:00 pass    checkpoint_confirmed   s      "Write" checkpoint ` + noon.UTC().Format("15:04:05Z") + ` of "app-01" in "V": tag "t", id "4"`},
+		{"ask", audit.Record{Event: audit.EventVerdict, Verdict: "ask", Code: "vm_unknown", Session: "s", Tool: "mcp__x", Targets: []string{"a", "b"}},
+			`12:00:00 ask     vm_unknown             s      "mcp__x" on "a", "b"`},
+		{"no verdict denies", audit.Record{Event: audit.EventVerdict, Code: "internal"}, `12:00:00 deny    internal`},
+		{"counted", audit.Record{Event: audit.EventVerdict, Verdict: "deny", Code: "broker_busy", Count: 21}, `12:00:00 deny    broker_busy                   (21 times)`},
+		{"lease", audit.Record{Event: audit.EventLease, Code: "promote", Session: "s", State: "VERIFIED"}, `12:00:00 lease   promote                s      VERIFIED`},
+		{"alarm", audit.Record{Event: audit.EventAlarm, Code: "token_used", Reason: "again"}, `12:00:00 ALARM   token_used                   : again`},
+		{"P7: a tool that draws lines", audit.Record{Event: audit.EventVerdict, Verdict: "deny", Code: "lease_unverified", Tool: "x\n12:00:00 pass\x1b[2K",
+			Reason: "a\nb\x1b[1m"}, `12:00:00 deny    lease_unverified              "x\n12:00:00 pass\x1b[2K": a b [1m`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.r.Time = noon
+			if got := (Command{}).logLine(tc.r); got != tc.want {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// record writes n verdicts into a home's audit.
+func record(t *testing.T, h home, n int) {
+	t.Helper()
+	if err := paths.EnsureDir(h.paths.AuditDir, uid()); err != nil {
+		t.Fatal(err)
+	}
+	w, err := audit.Open(audit.Options{Dir: h.paths.AuditDir, Clock: clock.System{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		r := audit.Record{Event: audit.EventVerdict, Session: fmt.Sprintf("s%d", i%2), Tool: "Bash", Verdict: "deny", Code: fmt.Sprintf("code_%d", i)}
+		if _, err := w.Append(context.Background(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLogFilters(t *testing.T) {
+	h := newHome(t)
+	record(t, h, 6)
+	for _, tc := range []struct {
+		args string
+		want int
+	}{
+		{"", 6}, {"--session s1", 3}, {"--session s", 6}, {"--session x", 0}, {"--tool Bash", 6}, {"--tool bash", 0}, {"--code code_2", 1},
+		{"--verdict pass", 0}, {"--verdict deny", 6}, {"--event verdict", 6}, {"--event lease", 0}, {"--since 1h", 6}, {"--since 1ns", 0},
+		{"-n 2", 2}, {"--lines 99", 6}, {"-n 4 --session s1", 2},
+	} {
+		for _, form := range []string{"", " --json"} {
+			t.Run(tc.args+form, func(t *testing.T) {
+				got := h.guard("", append([]string{"log"}, strings.Fields(tc.args+form)...)...)
+				if n := strings.Count(got.out, "\n"); got.code != ExitDone || got.stderr != "" || n != tc.want {
+					t.Errorf("exit %d, %d lines, stderr %q; want %d lines", got.code, n, got.stderr, tc.want)
+				}
+			})
+		}
+	}
+}
+
+func TestLogWithoutRecords(t *testing.T) {
+	h := newHome(t)
+	if got := h.guard("", "log"); got.code != ExitDone || got.out != "" || !strings.Contains(got.stderr, "no records yet") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNotOperatorWithoutBroker(t *testing.T) {
+	h := newHome(t)
+	h.env = append(h.env, "GUARD_SESSION=s1")
+	for _, line := range []string{"log", "audit verify", "init"} {
+		if got := h.guard("", strings.Fields(line)...); got.code != ExitRefused || !strings.HasPrefix(got.stderr, "guard: not_operator: ") {
+			t.Errorf("guard %s inside a session: %+v", line, got)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"leaseguard.internal/broker"
+	"leaseguard.internal/gate"
+	"leaseguard.internal/internal/wire"
+)
+
+// The test binary plays all of guard's programs, each under its own name.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"guard": func() {
+			os.Exit(Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}.Main(os.Args[1:]))
+		},
+		"guard-broker": func() { os.Exit(broker.Main(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) },
+		"guard-gate":   gate.Main,
+	})
+}
+
+// TestScripts runs testdata/script: real broker, real gate, real sockets. The
+// scripts have commands of their own: see cmdSession and its neighbours.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		Setup:               setupScript,
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"session": cmdSession, "inside": cmdInside, "end": cmdEnd, "exit": cmdExit,
+		},
+	})
+}
+
+func setupScript(env *testscript.Env) error {
+	if err := os.Chmod(env.WorkDir, 0o700); err != nil {
+		return err
+	}
+	run := filepath.Join(env.WorkDir, "r")
+	for name, value := range map[string]string{
+		"HOME": env.WorkDir, "XDG_RUNTIME_DIR": run, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": "", "GUARD_SESSION": "",
+		"NO_COLOR": "1", "SOCKET": filepath.Join(run, "guard", "broker.sock"), "STATE": filepath.Join(env.WorkDir, ".local", "state", "guard"),
+		"GATE": fmt.Sprintf("guard-gate claude --socket %s --broker-uid %d --role decide", filepath.Join(run, "guard", "broker.sock"), os.Getuid()),
+	} {
+		env.Setenv(name, value)
+	}
+	env.Values[sessionsKey{}] = map[string]*scriptSession{}
+	env.Defer(func() {
+		for _, s := range env.Values[sessionsKey{}].(map[string]*scriptSession) {
+			s.end()
+		}
+		stop := exec.Command("guard", "broker", "stop")
+		stop.Env = env.Vars
+		_ = stop.Run() // a script that broke the configuration has started none
+	})
+	return os.Mkdir(run, 0o700)
+}
+
+type sessionsKey struct{}
+
+// scriptSession is a session whose runtime is a shell that runs lines.
+type scriptSession struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	id  string
+}
+
+func (s *scriptSession) end() {
+	s.in.Close()
+	_ = s.cmd.Wait()
+}
+
+func sessions(ts *testscript.TestScript) map[string]*scriptSession {
+	return ts.Value(sessionsKey{}).(map[string]*scriptSession)
+}
+
+// agent answers each line with its exit status, and says when it is up.
+const agent = `echo up; while IFS= read -r line; do (eval "$line") </dev/null; echo $?; done`
+
+// session NAME [FLAGS…] launches one and puts its id into the variable NAME.
+func cmdSession(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: session NAME [flags of guard launch exec]")
+	}
+	argv := append(append([]string{"launch", "exec"}, args[1:]...), "--", "/bin/sh", "-c", agent)
+	cmd := exec.Command("guard", argv...)
+	cmd.Dir = ts.Getenv("WORK")
+	cmd.Env = scriptEnv(ts)
+	stderr, err := os.Create(filepath.Join(cmd.Dir, args[0]+".stderr"))
+	ts.Check(err)
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	in, err := cmd.StdinPipe()
+	ts.Check(err)
+	out, err := cmd.StdoutPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	s := &scriptSession{cmd: cmd, in: in, out: bufio.NewReader(out)}
+	sessions(ts)[args[0]] = s
+	if line, err := s.out.ReadString('\n'); line != "up\n" {
+		ts.Fatalf("the session didn't start: %q, %v", line, err)
+	}
+	s.id = idOf(ts, cmd.Process.Pid)
+	ts.Setenv(args[0], s.id)
+}
+
+// scriptEnv is the script's environment; the variables that it was given last
+// count.
+func scriptEnv(ts *testscript.TestScript) []string {
+	var env []string
+	for _, name := range []string{"PATH", "HOME", "XDG_RUNTIME_DIR", "SOCKET", "STATE", "GATE", "WORK", "TMPDIR"} {
+		env = append(env, name+"="+ts.Getenv(name))
+	}
+	return env
+}
+
+// idOf asks the broker which session has this anchor.
+func idOf(ts *testscript.TestScript, pid int) string {
+	cmd := exec.Command("guard", "status", "--json")
+	cmd.Env = scriptEnv(ts)
+	text, err := cmd.Output()
+	ts.Check(err)
+	var st wire.Status
+	ts.Check(json.Unmarshal(text, &st, json.RejectUnknownMembers(true)))
+	for _, s := range st.Sessions {
+		if s.AnchorPID == pid {
+			return s.ID
+		}
+	}
+	ts.Fatalf("no session has anchor %d: %s", pid, text)
+	return ""
+}
+
+// inside NAME CODE COMMAND… runs a shell line as a child of the session's
+// runtime and wants its exit code.
+func cmdInside(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: inside NAME CODE COMMAND…")
+	}
+	s := sessions(ts)[args[0]]
+	if s == nil {
+		ts.Fatalf("no session %q", args[0])
+	}
+	_, err := fmt.Fprintln(s.in, strings.Join(args[2:], " "))
+	ts.Check(err)
+	// Long enough for a loaded machine: it only ends a test that hangs.
+	hang := time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() })
+	defer hang.Stop()
+	line, err := s.out.ReadString('\n')
+	ts.Check(err)
+	if got := strings.TrimSpace(line); got != args[1] {
+		ts.Fatalf("exit code %s, want %s", got, args[1])
+	}
+}
+
+// end NAME ends a session's runtime and waits for it.
+func cmdEnd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || sessions(ts)[args[0]] == nil {
+		ts.Fatalf("usage: end NAME")
+	}
+	sessions(ts)[args[0]].end()
+	delete(sessions(ts), args[0])
+}
+
+// exit CODE COMMAND… runs a program and wants exactly this exit code.
+func cmdExit(ts *testscript.TestScript, neg bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	if neg || err != nil || len(args) < 2 {
+		ts.Fatalf("usage: exit CODE COMMAND…")
+	}
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	got := 0
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
