@@ -1,0 +1,200 @@
+package dialect
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"leaseguard.internal/internal/strictjson"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// claudeEvent is what we know of one of Claude's events.
+type claudeEvent struct {
+	kind Kind
+	role wire.Role
+	tool bool // it has tool_name and tool_input
+}
+
+var claudeEvents = map[string]claudeEvent{
+	"PreToolUse":           {ToolCall, wire.RoleDecide, true},
+	"PreSkillShellCommand": {ToolCall, wire.RoleDecide, true},
+	"ConfigChange":         {ConfigChange, wire.RoleDecide, false},
+	"UserPromptSubmit":     {Prompt, wire.RoleDecide, false},
+	"SessionStart":         {Observer, wire.RoleObserve, false},
+	"SessionEnd":           {Observer, wire.RoleObserve, false},
+	"PreCompact":           {Observer, wire.RoleObserve, false},
+	"PostCompact":          {Observer, wire.RoleObserve, false},
+	"PostToolUse":          {Observer, wire.RoleObserve, true},
+	"PostToolUseFailure":   {Observer, wire.RoleObserve, true},
+	"SubagentStart":        {Observer, wire.RoleObserve, false},
+	"SubagentStop":         {Observer, wire.RoleObserve, false},
+	"CwdChanged":           {Observer, wire.RoleObserve, false},
+}
+
+// claudeReads says what is safe, never what is dangerous: a tool that a new
+// version brings is a mutator.
+var claudeReads = map[string]Class{"Read": Read, "Grep": Read, "Glob": Read, "Ls": Read, "Find": Read}
+
+var claudeBuiltins = map[string]BuiltinKind{
+	"Bash": ChangesSelf, "Edit": ChangesSelf, "Write": ChangesSelf, "MultiEdit": ChangesSelf, "NotebookEdit": ChangesSelf,
+	"Monitor": ChangesSelf, "Workflow": ChangesSelf, "Skill": ChangesSelf, "EnterWorktree": ChangesSelf,
+	"ExitWorktree": ChangesSelf, "CronCreate": ChangesSelf, "CronDelete": ChangesSelf, "ScheduleWakeup": ChangesSelf,
+
+	"Agent": LeaseOnlyTool, "ToolSearch": LeaseOnlyTool, "WebFetch": LeaseOnlyTool, "WebSearch": LeaseOnlyTool,
+	"ListAgents": LeaseOnlyTool, "CronList": LeaseOnlyTool, "TaskStop": LeaseOnlyTool, "ReportFindings": LeaseOnlyTool,
+	"AskUserQuestion": LeaseOnlyTool, "SendMessage": LeaseOnlyTool,
+}
+
+// The payload's keys that something depends on. A key that equals one of them
+// only after case folding makes the payload malformed.
+const (
+	keyEvent   = "hook_event_name"
+	keySession = "session_id"
+	keyTool    = "tool_name"
+	keyInput   = "tool_input"
+)
+
+var claudeKeys = []string{
+	keyEvent, keySession, keyTool, keyInput,
+	"tool_use_id", "agent_id", "agent_type", "cwd", "source", "permission_mode",
+}
+
+func parseClaude(role wire.Role, payload []byte) (Event, error) {
+	fields, err := strictjson.Fields(payload, claudeKeys...)
+	if err != nil {
+		return Event{}, fmt.Errorf("reading the payload: %w", err)
+	}
+	name, err := required(fields, keyEvent)
+	if err != nil {
+		return Event{}, err
+	}
+	known, ok := claudeEvents[name]
+	if !ok || known.role != role {
+		return Event{}, fmt.Errorf("%w: event %s doesn't belong to a hook of this role", ErrMalformed, verdict.Object(name))
+	}
+	ev := Event{Kind: known.kind, Name: name}
+	if ev.HostSession, err = required(fields, keySession); err != nil {
+		return Event{}, err
+	}
+	ev.ToolUse, ev.Cwd = optional(fields, "tool_use_id"), optional(fields, "cwd")
+	ev.Agent, ev.AgentType = optional(fields, "agent_id"), optional(fields, "agent_type")
+	ev.Source, ev.Mode = optional(fields, "source"), optional(fields, "permission_mode")
+	if !known.tool {
+		return ev, nil
+	}
+	return withTool(ev, fields)
+}
+
+// withTool adds what an event of a tool has to say.
+func withTool(ev Event, fields map[string][]byte) (Event, error) {
+	var err error
+	if ev.Tool, err = required(fields, keyTool); err != nil {
+		return Event{}, err
+	}
+	if ev.Name == "PreSkillShellCommand" {
+		ev.Tool = "Bash" // a skill's shell line, whatever it calls itself
+	}
+	ev.Input = fields[keyInput]
+	if jsontext.Value(ev.Input).Kind() != '{' {
+		return Event{}, fmt.Errorf("%w: %s is missing or no object", ErrMalformed, keyInput)
+	}
+	if _, err := claudeReadPaths(ev); err != nil {
+		return Event{}, err
+	}
+	return ev, nil
+}
+
+// required returns a string that the verdict depends on.
+func required(fields map[string][]byte, key string) (string, error) {
+	if s := optional(fields, key); s != "" {
+		return s, nil
+	}
+	return "", fmt.Errorf("%w: %s is missing, empty or no string", ErrMalformed, key)
+}
+
+// optional returns a string that no verdict depends on, or nothing: a value of
+// another type is a newer host's business.
+func optional(fields map[string][]byte, key string) string {
+	raw := fields[key]
+	if jsontext.Value(raw).Kind() != '"' {
+		return ""
+	}
+	b, err := jsontext.AppendUnquote(nil, raw)
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// claudeReadPaths finds what a reading tool names. A search without a path
+// searches the working directory.
+func claudeReadPaths(ev Event) ([]string, error) {
+	if ev.Kind != ToolCall || claudeReads[ev.Tool] != Read {
+		return nil, nil
+	}
+	key := "path"
+	if ev.Tool == "Read" {
+		key = "file_path"
+	}
+	paths, found, err := strictjson.Lookup(ev.Input, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading what %s reads: %w", ev.Tool, err)
+	}
+	if !found && ev.Tool != "Read" {
+		paths = []string{"."}
+	}
+	for i, p := range paths {
+		paths[i] = absolute(ev.Cwd, p)
+	}
+	if ev.Tool != "Glob" {
+		return paths, nil
+	}
+	patterns, _, err := strictjson.Lookup(ev.Input, "pattern")
+	if err != nil {
+		return nil, fmt.Errorf("reading what Glob reads: %w", err)
+	}
+	bases := paths
+	for _, pattern := range patterns {
+		for _, base := range bases {
+			paths = append(paths, absolute(base, pattern))
+		}
+	}
+	return paths, nil
+}
+
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+// renderClaude writes a decide answer. An ask goes out only for PreToolUse,
+// where the client was measured to ask or block; elsewhere it is a deny.
+func renderClaude(ev Event, v verdict.Verdict) wire.Reply {
+	tool := ev.Kind == ToolCall && ev.Name == "PreToolUse"
+	switch {
+	case v.Kind == verdict.Ask && v.Reason != "" && tool:
+		reason := verdict.Cut(verdict.Clean(v.Reason), verdict.MaxReason)
+		return wire.Reply{Kind: wire.KindAnswer, Out: []byte(decision(ev.Name, "ask", quote(reason)))}
+	case v.Kind == verdict.Pass && tool && v.Context != "":
+		context := verdict.Cut(verdict.Clean(v.Context), maxContext)
+		return wire.Reply{Kind: wire.KindAnswer,
+			Out: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","additionalContext":` + quote(context) + `}}`)}
+	case v.Kind == verdict.Pass && ev.Kind != Unknown && ev.Kind != Observer:
+		return wire.Reply{Kind: wire.KindAnswer, Out: []byte(`{}`)}
+	case ev.Kind == ConfigChange || ev.Kind == Prompt:
+		return deny(block, v)
+	case ev.Kind == ToolCall:
+		return deny(func(quoted string) string { return decision(ev.Name, "deny", quoted) }, v)
+	}
+	return deny(preToolUse, v)
+}
+
+// block is the form of events without a permission decision. Status 2 keeps the
+// old settings in force, or the prompt from the model; an object with another
+// event's name would be an error of the hook instead.
+func block(quoted string) string { return `{"decision":"block","reason":` + quoted + `}` }

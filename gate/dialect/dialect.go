@@ -1,0 +1,122 @@
+// Package dialect translates between a host and the broker: a hook's payload
+// into an Event, a verdict into the exact bytes and status that the gate hands
+// to the host. One file per host. Everything here is pure.
+//
+// Parse is strict where a verdict depends on it and blind elsewhere: hosts add
+// fields and values with every release, and a field that decides nothing may
+// hold anything. What it refuses is the verdict `malformed`.
+//
+// Render fails closed: whatever it isn't sure that the host understands as a
+// pass or an ask, it writes as a deny.
+//
+// What this package doesn't know: whether a payload is true. A process below
+// the host can send any; who sent it is the broker's question to the kernel.
+package dialect
+
+import (
+	"errors"
+	"fmt"
+
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// ErrMalformed is what every error of Parse wraps, or strictjson's own. Who
+// gets it answers with verdict.Malformed.
+var ErrMalformed = errors.New("malformed payload")
+
+// Kind says which question a host's event puts.
+type Kind uint8
+
+// The kinds. Zero is what no payload has said anything of yet.
+const (
+	Unknown      Kind = iota
+	ToolCall          // a tool is about to run
+	ConfigChange      // a settings file of the host changed
+	Prompt            // a person's prompt, for the policy server
+	Observer          // something has happened
+)
+
+// Event is what one payload says. Input is a part of the payload, not a copy.
+type Event struct {
+	Kind        Kind
+	Name        string // of the event, in the host's own word
+	HostSession string
+	Tool        string
+	Input       []byte // the tool's input, one JSON object
+	ToolUse     string
+	Agent       string // of a subagent
+	AgentType   string
+	Cwd         string
+	Source      string // SessionStart: what started it; ConfigChange: which settings
+	Mode        string // the host's permission mode
+}
+
+// Class says whether a tool may run without a lease.
+type Class uint8
+
+// The classes. Mutator is the zero value: a tool is a mutator until its name is
+// found among the few that read.
+const (
+	Mutator Class = iota
+	Read
+)
+
+// BuiltinKind says what a host's own tool needs.
+type BuiltinKind uint8
+
+// The kinds of built-in tools.
+const (
+	NotBuiltin    BuiltinKind = iota // look into the catalog
+	ChangesSelf                      // lease, and a checkpoint of this machine
+	LeaseOnlyTool                    // lease
+)
+
+// Parse reads a payload.
+func Parse(host wire.Host, role wire.Role, payload []byte) (Event, error) {
+	if host == wire.HostClaude {
+		return parseClaude(role, payload)
+	}
+	return Event{}, fmt.Errorf("%w: host %d has no dialect in this version", ErrMalformed, host)
+}
+
+// Classify returns a tool's class. Names are compared byte by byte.
+func Classify(host wire.Host, tool string) Class {
+	if host == wire.HostClaude {
+		return claudeReads[tool]
+	}
+	return Mutator
+}
+
+// Builtin returns what a host's own tool needs.
+func Builtin(host wire.Host, tool string) BuiltinKind {
+	if host == wire.HostClaude {
+		return claudeBuiltins[tool]
+	}
+	return NotBuiltin
+}
+
+// ReadPaths returns the files and directories that a tool of class Read names,
+// made absolute where the event's directory is known.
+func ReadPaths(host wire.Host, ev Event) []string {
+	if host != wire.HostClaude {
+		return nil
+	}
+	paths, err := claudeReadPaths(ev)
+	if err != nil {
+		return nil // Parse has refused such an event
+	}
+	return paths
+}
+
+// Render writes a verdict in the host's form. ev is the zero Event if the
+// payload couldn't be parsed.
+func Render(host wire.Host, role wire.Role, ev Event, v verdict.Verdict) wire.Reply {
+	switch {
+	case role == wire.RoleObserve:
+		return wire.Reply{Kind: wire.KindAnswer}
+	case role == wire.RoleDecide && host == wire.HostClaude:
+		return renderClaude(ev, v)
+	}
+	return deny(preToolUse, v)
+}
