@@ -26,28 +26,27 @@ const (
 // Open opens the store for the one broker that uses it, and makes it when it
 // isn't there. Its directory has to be safe: see internal/safepath.
 func Open(path string) (*Store, error) {
-	s, err := bounded(path, false)
+	s, err := bounded(path, openTime, func() (*Store, error) { return open(path, false) })
 	if err != nil {
 		return nil, err
 	}
-	s.ops, s.quit, s.ended = make(chan *op, batchOps), make(chan struct{}), make(chan struct{})
 	go s.run()
 	return s, nil
 }
 
 // OpenReadOnly opens the store beside no broker, to look at it.
 func OpenReadOnly(path string) (*Store, error) {
-	s, err := bounded(path, true)
+	s, err := bounded(path, openTime, func() (*Store, error) { return open(path, true) })
 	if err != nil {
 		return nil, err
 	}
-	s.quit = make(chan struct{})
+	close(s.ended) // nothing writes
 	return s, nil
 }
 
-// bounded opens within openTime. What comes later is closed again.
-func bounded(path string, readOnly bool) (*Store, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+// bounded opens within limit. What comes later is closed again.
+func bounded(path string, limit time.Duration, open func() (*Store, error)) (*Store, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	type result struct {
 		s   *Store
@@ -55,7 +54,7 @@ func bounded(path string, readOnly bool) (*Store, error) {
 	}
 	done := make(chan result)
 	go func() {
-		s, err := open(path, readOnly)
+		s, err := open()
 		select {
 		case done <- result{s, err}:
 		case <-ctx.Done():
@@ -71,7 +70,7 @@ func bounded(path string, readOnly bool) (*Store, error) {
 		}
 		return r.s, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("opening store %q: its file system didn't answer within %s; put the state directory on a local disk", path, openTime)
+		return nil, fmt.Errorf("opening store %q: its file system didn't answer within %s; put the state directory on a local disk", path, limit)
 	}
 }
 
@@ -86,9 +85,15 @@ func open(path string, readOnly bool) (*Store, error) {
 	if err := lock(f, readOnly); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	s := &Store{path: path, readOnly: readOnly}
+	s := &Store{
+		path: path, readOnly: readOnly, ops: make(chan *op, batchOps),
+		quit: make(chan struct{}), ended: make(chan struct{}), broken: make(chan struct{}),
+	}
 	if err := s.openBolt(f); err != nil {
-		_ = f.Close() // bbolt has closed it, unless it panicked
+		// bbolt has closed the file, unless it panicked. Its memory map then
+		// still holds the lock, so closing alone wouldn't free it.
+		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+		_ = f.Close()
 		if errors.Is(err, ErrDamaged) {
 			return nil, fmt.Errorf("%w; no lease outlives a broker, so nothing but old tokens is lost by: mv %q %q", err, path, path+".damaged")
 		}

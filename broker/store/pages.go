@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -70,7 +69,7 @@ func checkTree(r io.ReaderAt, size int64) error {
 		return fmt.Errorf("%w: %d pages of %d bytes don't fit into %d bytes", ErrDamaged, meta.high, meta.size, size)
 	}
 	w := walker{r: r, meta: meta, seen: map[uint64]bool{0: true, 1: true}}
-	return w.page(meta.root, 0)
+	return w.page(meta.root, span{}, 0)
 }
 
 // newestMeta picks the meta page that bbolt will pick: the newer valid one.
@@ -113,21 +112,6 @@ func readMeta(r io.ReaderAt, at int64) (pageMeta, error) {
 	return meta, nil
 }
 
-// maxDepth bounds the tree's levels. Each page is visited once, so no cycle
-// gets here; a chain that long is none that bbolt built.
-const maxDepth = 64
-
-func (w *walker) page(id uint64, depth int) error {
-	b, err := w.read(id)
-	if err != nil {
-		return err
-	}
-	if depth > maxDepth {
-		return fmt.Errorf("%w: page %d is over %d levels deep", ErrDamaged, id, maxDepth)
-	}
-	return w.elements(id, b, depth)
-}
-
 // read returns a page with its overflow pages.
 func (w *walker) read(id uint64) ([]byte, error) {
 	var header [pageHeader]byte
@@ -153,60 +137,4 @@ func (w *walker) read(id uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: reading page %d: %w", ErrDamaged, id, err)
 	}
 	return b, nil
-}
-
-// elements checks that all keys and values of a page lie inside it, that keys
-// rise, and follows what the page points to.
-func (w *walker) elements(id uint64, page []byte, depth int) error {
-	e := binary.NativeEndian
-	flags, count := e.Uint16(page[8:]), uint64(e.Uint16(page[10:]))
-	if flags != flagBranch && flags != flagLeaf || flags == flagBranch && count == 0 ||
-		pageHeader+count*element > uint64(len(page)) {
-		return fmt.Errorf("%w: page %d has flags %#x and %d entries", ErrDamaged, id, flags, count)
-	}
-	var before []byte
-	for i := range count {
-		at := pageHeader + i*element
-		el := page[at : at+element]
-		var pos, ksize, vsize uint64
-		if flags == flagBranch {
-			pos, ksize = uint64(e.Uint32(el)), uint64(e.Uint32(el[4:]))
-		} else {
-			pos, ksize, vsize = uint64(e.Uint32(el[4:])), uint64(e.Uint32(el[8:])), uint64(e.Uint32(el[12:]))
-		}
-		start, end := at+pos, at+pos+ksize+vsize
-		if start < pageHeader+count*element || end > uint64(len(page)) || ksize == 0 && flags == flagLeaf {
-			return fmt.Errorf("%w: entry %d of page %d lies outside of it", ErrDamaged, i, id)
-		}
-		key, value := page[start:start+ksize], page[start+ksize:end]
-		if i > 0 && bytes.Compare(before, key) >= 0 {
-			return fmt.Errorf("%w: entry %d of page %d is out of order", ErrDamaged, i, id)
-		}
-		before = key
-		if err := w.follow(id, flags, el, value, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// follow goes to a child page or into a bucket.
-func (w *walker) follow(id uint64, flags uint16, el, value []byte, depth int) error {
-	e := binary.NativeEndian
-	if flags == flagBranch {
-		return w.page(e.Uint64(el[8:]), depth+1)
-	}
-	if e.Uint32(el)&leafIsBucket == 0 {
-		return nil
-	}
-	if len(value) < bucketSize {
-		return fmt.Errorf("%w: a bucket in page %d has %d bytes", ErrDamaged, id, len(value))
-	}
-	if root := e.Uint64(value); root != 0 {
-		return w.page(root, depth+1)
-	}
-	if inline := value[bucketSize:]; len(inline) >= pageHeader && e.Uint64(inline) == 0 && e.Uint16(inline[8:]) == flagLeaf {
-		return w.elements(id, inline, depth+1)
-	}
-	return fmt.Errorf("%w: an inline bucket in page %d isn't one leaf", ErrDamaged, id)
 }

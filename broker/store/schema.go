@@ -49,9 +49,10 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-// prepare makes the buckets and the key of a new file.
+// prepare makes the buckets and the key of a new file. A file that has anything
+// in it isn't new, however damaged.
 func prepare(tx *bolt.Tx) error {
-	if b := tx.Bucket(bucketMeta); b != nil {
+	if k, _ := tx.Cursor().First(); k != nil {
 		return nil
 	}
 	for _, name := range [][]byte{bucketMeta, bucketTokens, bucketSessions} {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -25,8 +26,8 @@ type Store struct {
 	closed  error // what closing the file said
 
 	mu     sync.Mutex
-	err    error // first failure, for ever
-	broken bool  // bbolt panicked: its locks may be held for ever
+	err    error         // first failure, for ever
+	broken chan struct{} // closed when bbolt panicked: its locks may be held for ever
 }
 
 // op is one write on its way.
@@ -56,12 +57,16 @@ func (s *Store) write(ctx context.Context, what string, apply func(*bolt.Tx) err
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
 	case <-s.quit:
 		return fmt.Errorf("%s: %w", what, ErrClosed)
+	case <-s.broken:
+		return s.Err()
 	}
 	err := ErrClosed
 	select {
 	case err = <-o.done:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
+	case <-s.broken:
+		err = s.Err()
 	case <-s.ended:
 		select { // the last commit may have served it
 		case err = <-o.done:
@@ -141,16 +146,27 @@ func (s *Store) transact(batch []*op, results []error) error {
 
 // read runs f on what is on disk.
 func (s *Store) read(what string, f func(*bolt.Tx) error) error {
-	s.mu.Lock()
-	broken, err := s.broken, s.err
-	s.mu.Unlock()
-	if broken {
-		return err
+	if s.isBroken() {
+		return s.Err()
 	}
-	if err := guarded(func() error { return s.db.View(f) }); err != nil {
+	err := guarded(func() error { return s.db.View(f) })
+	var p *panicError
+	if errors.As(err, &p) {
+		return s.fail(err)
+	}
+	if err != nil {
 		return fmt.Errorf("%s in store %q: %w", what, s.path, err)
 	}
 	return nil
+}
+
+func (s *Store) isBroken() bool {
+	select {
+	case <-s.broken:
+		return true
+	default:
+		return false
+	}
 }
 
 // panicError is a panic of bbolt, or a fault in its memory map.
@@ -178,11 +194,12 @@ func (s *Store) fail(err error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := err.(*panicError); ok { //nolint:errorlint // guarded returns it bare
-		s.broken = true
-	}
 	if s.err == nil {
-		s.err = fmt.Errorf("writing store %q: %w; free the disk or repair the directory, then run: guard broker restart", s.path, err)
+		s.err = fmt.Errorf("using store %q: %w; free the disk or repair the directory, then run: guard broker restart", s.path, err)
+	}
+	var p *panicError
+	if errors.As(err, &p) && !s.isBroken() {
+		close(s.broken)
 	}
 	return s.err
 }
@@ -202,13 +219,11 @@ func (s *Store) Key() [32]byte { return s.key }
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		close(s.quit)
-		if !s.readOnly {
-			<-s.ended
+		select {
+		case <-s.ended:
+		case <-s.broken:
 		}
-		s.mu.Lock()
-		broken := s.broken
-		s.mu.Unlock()
-		if broken { // closing would wait for locks that nobody frees; the process ends soon
+		if s.isBroken() { // closing would wait for locks that nobody frees; the process ends soon
 			return
 		}
 		if err := guarded(s.db.Close); err != nil {
