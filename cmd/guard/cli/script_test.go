@@ -15,19 +15,21 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/broker"
 	"leaseguard.internal/gate"
 	"leaseguard.internal/internal/wire"
 )
 
-// The test binary plays all of guard's programs, each under its own name.
+// The test binary plays all of guard's programs, each under its own name. They
+// end without the second that the race detector waits at an exit.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"guard": func() {
-			os.Exit(Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}.Main(os.Args[1:]))
+			unix.Exit(Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}.Main(os.Args[1:]))
 		},
-		"guard-broker": func() { os.Exit(broker.Main(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) },
+		"guard-broker": func() { unix.Exit(broker.Main(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) },
 		"guard-gate":   gate.Main,
 	})
 }
