@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -128,7 +129,7 @@ func TestS5_ToolsThatHideAShell(t *testing.T) {
 	for _, tool := range []string{"Monitor", "BashOutput", "KillShell", "REPL", "Skill", "mcp__blender__execute_code", "NewTool2027"} {
 		w.expect(w.call(tool, `{"command":"id"}`), "deny", "lease_unverified")
 	}
-	a := w.raw("decide", `{"hook_event_name":"PreSkillShellCommand","session_id":"s","tool_name":"Bash","tool_input":{"command":"id"},"command_name":"x"}`)
+	a := w.raw("decide", `{"hook_event_name":"PreSkillShellCommand","session_id":"scripted-conversation","tool_name":"Bash","tool_input":{"command":"id"},"command_name":"x"}`)
 	if a.Exit != 2 || !strings.Contains(string(a.Err), "guard: lease_unverified:") {
 		t.Errorf("a skill's shell line: exit %d, %q", a.Exit, a.Err)
 	}
@@ -181,7 +182,10 @@ func TestS4_ManyCallsAtOnce(t *testing.T) {
 	t.Run("beyond the limit", func(t *testing.T) {
 		w := start(t, setting{extra: "[limits]\ncalls_per_session = 2\n"})
 		w.approve()
-		answers, err := w.agent.Do(w.ctx(), orders[1], orders[1], orders[1], orders[1], orders[1], orders[1], orders[1], orders[1])
+		payload, err := sandbox.Payload("Write", write, 1)
+		w.must(err)
+		one := w.agent.Gate("decide", payload)
+		answers, err := w.agent.Do(w.ctx(), one, one, one, one, one, one, one, one)
 		w.must(err)
 		busy := 0
 		for _, a := range answers {
@@ -248,7 +252,8 @@ func TestK1_SocketPathTooLong(t *testing.T) {
 			if (err == nil) != tt.works {
 				t.Fatalf("guard broker start: %v: %s", err, out)
 			}
-			if !tt.works && (!strings.Contains(string(out), fmt.Sprint(tt.bytes)) || !strings.Contains(string(out), "107")) {
+			named := regexp.MustCompile(`socket "([^"]*)"`).FindStringSubmatch(string(out))
+			if !tt.works && (len(named) != 2 || !strings.Contains(string(out), fmt.Sprintf("has %d bytes", len(named[1]))) || !strings.Contains(string(out), "107")) {
 				t.Errorf("the error doesn't name length and limit: %s", out)
 			}
 		})

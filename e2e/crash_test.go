@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/wire"
 )
 
 // crashPoints are the places between begin and VERIFIED, in their order, where
@@ -39,10 +40,13 @@ func crash(t *testing.T, spec string, certain bool) {
 	w.must(w.StartBroker(w.ctx(), "GUARD_FAILPOINT="+spec))
 	w.agent = w.launch()
 	w.call("Read", `{}`) // passes, unless the broker is dead by now
-	out, err := w.Guard(w.ctx(), "verify", w.agent.Session)
-	token := strings.TrimSpace(string(out))
-	if err == nil {
-		if r := w.promote(w.agent.Session, token); r == "" && certain {
+	if st, err := w.Status(w.ctx()); err == nil && st.Broker.PID != w.BrokerPID() {
+		return // it died before there was a session, and guard launch has started another
+	}
+	token := ""
+	if res, err := w.operate(wire.VerbVerify, ""); err == nil {
+		token = res.Grant.Token
+		if _, err := w.operate(wire.VerbPromote, token); err == nil && certain {
 			t.Fatal("the promotion was answered by a broker that should be dead")
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/wire"
 	"leaseguard.internal/internal/zvmsim"
 )
 
@@ -131,6 +132,11 @@ func prepare(t *testing.T, set setting) *world {
 	}
 	text += "[checkpoint]\n" + set.checkpoint + "\n" + catalogText + set.extra + "\n"
 	if !set.noZVM {
+		if set.sim.Behaviour == nil {
+			fast, err := zvmsim.Preset("fast")
+			w.must(err)
+			set.sim.Behaviour = &fast
+		}
 		w.must(box.StartSimulator(set.sim))
 		zvm, err := box.ZVM()
 		w.must(err)
@@ -158,6 +164,15 @@ func (w *world) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	w.t.Cleanup(cancel)
 	return ctx
+}
+
+// operate asks the broker as guard does, but never starts one: what a test has
+// killed stays dead.
+func (w *world) operate(verb wire.Verb, token string) (wire.Result, error) {
+	w.t.Helper()
+	docs, body, err := client.ReadDocuments(w.Dir, []string{"AGENTS.md"})
+	w.must(err)
+	return client.Dial(w.Paths).Do(w.ctx(), wire.Control{Verb: verb, Session: w.agent.Session, Token: token, Documents: docs}, body)
 }
 
 // guard runs a command of guard that must succeed.

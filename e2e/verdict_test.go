@@ -82,7 +82,7 @@ func TestVerdictsWithLease(t *testing.T) {
 		{"two machines of one name", powerOff, `{"vm_name":"twin"}`, "deny", "vm_ambiguous"},
 		{"paused", powerOff, `{"vm_name":"paused-01"}`, "deny", "checkpoint_failed"},
 		{"unknown to Zerto", powerOff, `{"vm_name":"ghost-01"}`, "ask", "vm_unknown"},
-		{"other case is another name", powerOff, `{"vm_name":"DB-01"}`, "ask", "vm_unknown"},
+		{"a name that fits in another case only", powerOff, `{"vm_name":"DB-01"}`, "deny", "vm_ambiguous"},
 		{"no machine", powerOff, `{"force":true}`, "ask", "vm_missing"},
 		{"an empty name", powerOff, `{"vm_name":""}`, "ask", "vm_missing"},
 		{"a folded key beside", powerOff, `{"VM_NAME":"db-01"}`, "deny", "malformed"},

@@ -5,14 +5,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
 
+	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/wire"
 )
+
+// ErrNotLaunched: guard launch ended without starting the agent.
+var ErrNotLaunched = errors.New("no session was started")
 
 // Launch starts a scripted agent as a session: flags are guard launch's own,
 // argv starts a program that calls Serve on its stdin and stdout.
@@ -39,7 +44,16 @@ func (s *Sandbox) Launch(ctx context.Context, flags []string, argv ...string) (*
 	}}
 	a.answers.Buffer(nil, maxLine)
 	s.agents = append(s.agents, a)
+	anchor, err := peer.Open(cmd.Process.Pid)
+	if err != nil {
+		a.End()
+		return nil, err
+	}
+	defer anchor.Close()
 	err = s.Wait(ctx, func() bool {
+		if !anchor.Alive() {
+			return true // guard launch has refused
+		}
 		st, err := s.Status(ctx)
 		for _, x := range st.Sessions {
 			if err == nil && x.Launched && x.AnchorPID == cmd.Process.Pid {
@@ -48,9 +62,9 @@ func (s *Sandbox) Launch(ctx context.Context, flags []string, argv ...string) (*
 		}
 		return a.Session != ""
 	})
-	if err != nil {
+	if err != nil || a.Session == "" {
 		a.End()
-		return nil, fmt.Errorf("waiting for the session: %w: %s", err, said.String())
+		return nil, fmt.Errorf("launching a session: %w: %s", errors.Join(err, ErrNotLaunched), said.String())
 	}
 	return a, nil
 }

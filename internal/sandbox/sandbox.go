@@ -19,6 +19,7 @@ import (
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/wire"
 	"leaseguard.internal/internal/zvmsim"
 )
 
@@ -161,11 +162,25 @@ func (s *Sandbox) Close() error {
 	if s.broker != nil {
 		end(s.broker)
 	}
-	var err error
+	err := s.stopDaemon()
 	if s.Sim != nil {
-		err = s.Sim.Close()
+		err = errors.Join(err, s.Sim.Close())
 	}
 	return errors.Join(err, os.RemoveAll(s.Dir))
+}
+
+// stopDaemon ends a broker that one of guard's commands has started because
+// ours was gone.
+func (s *Sandbox) stopDaemon() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if up, err := client.Running(ctx, s.Paths); err != nil || !up {
+		return nil // nothing answers there
+	}
+	if _, err := client.Dial(s.Paths).Do(ctx, wire.Control{Verb: wire.VerbStop}, nil); err != nil {
+		return err
+	}
+	return s.Wait(ctx, func() bool { up, _ := client.Running(ctx, s.Paths); return !up })
 }
 
 // end asks a program to stop and kills it when it takes too long.
