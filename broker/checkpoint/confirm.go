@@ -118,6 +118,7 @@ func (w *watch) take(ctx context.Context, e event) (zerto.Checkpoint, *Refusal) 
 		refusal = w.takeListError(ctx, e.err)
 	case looked:
 		refusal = w.takeTask(e)
+	case ticked:
 	}
 	if refusal == nil && w.lapse != 0 && w.s.clk.Now() >= w.lapse {
 		refusal = w.why

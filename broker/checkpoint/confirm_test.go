@@ -15,7 +15,7 @@ import (
 )
 
 // refusedAs returns the refusal behind err, of which it checks the code.
-func refusedAs(t *testing.T, err error, code verdict.Code) *Refusal {
+func refusedAs(t *testing.T, err error, code verdict.Code) Refusal {
 	t.Helper()
 	r, ok := errors.AsType[*Refusal](err)
 	if !ok || r.Code != code {
@@ -24,7 +24,7 @@ func refusedAs(t *testing.T, err error, code verdict.Code) *Refusal {
 	if r.Object == "" || r.Cause == "" || r.Next == "" {
 		t.Fatalf("refusal %+v says too little", r)
 	}
-	return r
+	return *r
 }
 
 func TestConfirmed(t *testing.T) {
@@ -41,8 +41,8 @@ func TestConfirmed(t *testing.T) {
 		if !strings.HasPrefix(p.tag, "guard:call-1:") || len(p.tag) > 80 {
 			t.Errorf("tag %q", p.tag)
 		}
-		if len(s.lanes) != 0 {
-			t.Errorf("%d lanes are left", len(s.lanes))
+		if n := lanesOf(s); n != 0 {
+			t.Errorf("%d lanes are left", n)
 		}
 	})
 }
@@ -50,8 +50,8 @@ func TestConfirmed(t *testing.T) {
 // TestAddedTimeIsOnePoll holds that whatever the ZVM takes, what we add between
 // a visible tag and its confirmation is at most one step of the poll.
 func TestAddedTimeIsOnePoll(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's choice of times
-	for range 200 {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 60 {
 		f := newFake(vm("app-01", "v"))
 		f.visible = time.Duration(random.Int64N(int64(4900 * time.Millisecond)))
 		f.delay = time.Duration(random.Int64N(int64(1500 * time.Millisecond)))
@@ -75,6 +75,7 @@ func TestPollSlowsDown(t *testing.T) {
 		defer cancel()
 		_, err := s.Ensure(ctx, ask("s1", "app-01"))
 		refusedAs(t, err, verdict.CheckpointTimeout)
+		s.Close()
 		fast, slow := 0, 0
 		for i := 1; i < len(f.lists); i++ {
 			switch f.lists[i].Sub(f.lists[i-1]) {
@@ -247,6 +248,7 @@ func TestReadsAreBounded(t *testing.T) {
 		defer cancel()
 		_, err := s.Ensure(ctx, ask("s1", "app-01"))
 		refusedAs(t, err, verdict.CheckpointTimeout)
+		s.Close()
 		if len(f.lists) != defaultPace.reads {
 			t.Errorf("%d reads are under way", len(f.lists))
 		}

@@ -150,6 +150,14 @@ func inBubble(t *testing.T, f *fakeZVM, test func(t *testing.T, s *Service)) {
 	})
 }
 
+// lanesOf counts the VPGs with an insert in flight, once everything waits.
+func lanesOf(s *Service) int {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lanes)
+}
+
 func ask(session string, names ...string) Request {
 	req := Request{Session: session, Call: "call-1"}
 	for _, name := range names {

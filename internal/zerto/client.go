@@ -1,6 +1,7 @@
 package zerto
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,6 +53,13 @@ func New(cfg Config, clk clock.Clock) (*Client, error) {
 	c := &Client{base: base, grant: grantForm(cfg), http: newHTTP(conf), patience: patience}
 	c.tokens = newTokens(clk, c.fetchToken)
 	return c, nil
+}
+
+// Warm gets a token ahead of the first call and keeps it warm from then on; it
+// tells early whether the ZVM can be reached and takes the credential.
+func (c *Client) Warm(ctx context.Context) error {
+	_, err := c.tokens.get(ctx)
+	return err
 }
 
 // Close ends the renewal of the token and the idle connections. What is being

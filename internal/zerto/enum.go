@@ -1,6 +1,7 @@
 package zerto
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -64,24 +65,21 @@ var taskNames = []string{
 func enum(p *Enum, names []string, aliases map[string]string) setter {
 	return func(v jsontext.Value) error {
 		p.Raw = verdict.Cut(string(v), 60)
-		switch v.Kind() {
-		case '"':
-			s, err := unquote(v)
-			if err != nil {
-				return err
-			}
-			if name, ok := aliases[s]; ok {
-				s = name
-			}
-			for _, name := range names {
-				if s == name {
-					p.Name = name
-				}
-			}
-		case '0':
-			if n, err := strconv.Atoi(string(v)); err == nil && n >= 0 && n < len(names) {
-				p.Name = names[n]
-			}
+		if n, err := strconv.Atoi(string(v)); err == nil && n >= 0 && n < len(names) {
+			p.Name = names[n]
+		}
+		if v.Kind() != '"' {
+			return nil
+		}
+		s, err := unquote(v)
+		if err != nil {
+			return err
+		}
+		if name, ok := aliases[s]; ok {
+			s = name
+		}
+		if slices.Contains(names, s) {
+			p.Name = s
 		}
 		return nil
 	}

@@ -40,7 +40,7 @@ func configFor(sim *zvmsim.Server) Config {
 	info := sim.Info()
 	return Config{
 		URL: info.URL, CAFile: info.CAFile, ClientID: info.ClientID, Secret: info.ClientSecret,
-		UID: uint32(os.Getuid()), //nolint:gosec // a uid is never negative
+		UID: uint32(os.Getuid()),
 	}
 }
 

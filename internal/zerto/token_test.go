@@ -64,8 +64,12 @@ func TestBothGrants(t *testing.T) {
 	user := configFor(sim)
 	user.ClientID, user.Secret, user.Username, user.Password = "", "", sim.Info().Username, sim.Info().Password
 	for _, cfg := range []Config{configFor(sim), user} {
-		if _, err := connect(t, cfg).Now(soon(t)); err != nil {
-			t.Errorf("%+v", err)
+		c := connect(t, cfg)
+		if err := c.Warm(soon(t)); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Now(soon(t)); err != nil {
+			t.Error(err)
 		}
 	}
 	var grants []string
