@@ -21,7 +21,7 @@ VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
 build: ## the programs, into bin/
 	@mkdir -p bin
-	$(GOBUILD) -o bin/ ./cmd/...
+	@for program in cmd/*; do (set -x; $(GOBUILD) -o bin/ ./$$program); done
 
 test: ## all tests; again with failpoints where a package has them
 	go test ./...
@@ -34,9 +34,10 @@ race: ## the same under the race detector
 demo: build ## the story on this machine: no root, no network, nothing left behind
 	@bin/guard demo
 
-bench: build ## the gate beside a static C program, and the durable writers
+bench: build ## the gate beside a static C program, then what a call costs the broker
 	go run ./bench -rounds $(ROUNDS)
-	go test -run '^$$' -bench . -benchtime 1s ./internal/audit ./broker/store
+	go test -run '^$$' -bench . ./internal/strictjson ./internal/peer ./internal/audit
+	go test -run '^$$' -bench . -benchtime 20x ./broker/checkpoint
 
 fuzz: ## every fuzzer for FUZZTIME
 	@tools/fuzz $(FUZZTIME)
