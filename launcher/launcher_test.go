@@ -82,8 +82,8 @@ func report() int {
 	if err != nil {
 		return 1
 	}
-	os.Stdout.Write(text)
-	io.Copy(io.Discard, os.Stdin) // until the test has looked at us
+	_, _ = os.Stdout.Write(text)
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the test has looked at us
 	return 42
 }
 
@@ -158,7 +158,7 @@ func (f fixture) broker(t *testing.T, res wire.Result) (<-chan wire.Register, <-
 		if err != nil {
 			t.Error(err)
 		}
-		conn.Write(wire.AppendReply(nil, wire.Reply{Kind: wire.KindResult, Out: text}))
+		_, _ = conn.Write(wire.AppendReply(nil, wire.Reply{Kind: wire.KindResult, Out: text}))
 		_, err = conn.Read(make([]byte, 1))
 		ended <- err
 	}()

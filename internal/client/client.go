@@ -51,7 +51,7 @@ func brokerUID(p paths.Paths) uint32 {
 	if p.Mode == paths.System {
 		return 0
 	}
-	return uint32(os.Getuid())
+	return uint32(os.Getuid()) // #nosec G115 -- the kernel's uids are 32 bits
 }
 
 // Do sends one request and returns the broker's answer. A refusal is returned

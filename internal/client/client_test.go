@@ -78,7 +78,7 @@ func request(t *testing.T, conn net.Conn) (wire.Control, wire.Request) {
 	return ctl, req
 }
 
-func reply(conn net.Conn, r wire.Reply) { conn.Write(wire.AppendReply(nil, r)) }
+func reply(conn net.Conn, r wire.Reply) { _, _ = conn.Write(wire.AppendReply(nil, r)) }
 
 func result(t *testing.T, conn net.Conn, res wire.Result) {
 	t.Helper()
@@ -141,7 +141,7 @@ func TestDoBadAnswer(t *testing.T) {
 			p := testPaths(t)
 			scripted(t, p.OperatorSocket, func(conn net.Conn) {
 				request(t, conn)
-				conn.Write(tc.text)
+				_, _ = conn.Write(tc.text)
 			})
 			if res, err := Dial(p).Do(context.Background(), wire.Control{Verb: wire.VerbStatus}, nil); err == nil {
 				t.Errorf("took %q for the answer %+v", tc.text, res)
@@ -172,7 +172,7 @@ func TestDoNoBroker(t *testing.T) {
 
 func TestDoLimits(t *testing.T) {
 	p := testPaths(t)
-	scripted(t, p.OperatorSocket, func(conn net.Conn) { io.Copy(io.Discard, conn) })
+	scripted(t, p.OperatorSocket, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	for name, req := range map[string]struct {
 		ctl  wire.Control
 		body []byte
@@ -196,7 +196,7 @@ func TestDoCancelled(t *testing.T) {
 	scripted(t, p.OperatorSocket, func(conn net.Conn) {
 		request(t, conn)
 		cancel()
-		io.Copy(io.Discard, conn) // until the client hangs up
+		_, _ = io.Copy(io.Discard, conn) // until the client hangs up
 	})
 	if _, err := Dial(p).Do(ctx, wire.Control{Verb: wire.VerbStatus}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Do = %v, want the context's error", err)

@@ -26,7 +26,7 @@ func ReadDocuments(dir string, names []string) ([]wire.Document, []byte, error) 
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the session's directory %q: %w; is it still there?", dir, err)
 	}
-	defer unix.Close(at)
+	defer func() { _ = unix.Close(at) }()
 	docs, body := make([]wire.Document, 0, len(names)), []byte{}
 	for _, name := range names {
 		text, err := readDocument(at, name, wire.MaxContext-len(body))

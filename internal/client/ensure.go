@@ -125,6 +125,6 @@ func locked(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil
 }

@@ -86,7 +86,7 @@ func playBroker() int {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(p.StateDir, "world-"+strconv.Itoa(w.PID)), text, 0o600)
 	}
-	os.Remove(p.OperatorSocket)
+	_ = os.Remove(p.OperatorSocket)
 	l, listenErr := net.Listen("unix", p.OperatorSocket)
 	if err = errors.Join(err, listenErr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -200,7 +200,7 @@ func (s stage) worlds(t *testing.T) []world {
 func (s stage) stop(t *testing.T) {
 	t.Helper()
 	for _, w := range s.worlds(t) {
-		unix.Kill(w.PID, unix.SIGTERM)
+		_ = unix.Kill(w.PID, unix.SIGTERM)
 	}
 	if err := AwaitStop(context.Background(), s.paths); err != nil {
 		t.Error(err)
@@ -308,7 +308,7 @@ func TestCloseOnExec(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer unix.Close(fd)
+			defer func() { _ = unix.Close(fd) }()
 			if err := mark(); err != nil {
 				t.Fatal(err)
 			}

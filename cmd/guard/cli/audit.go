@@ -80,13 +80,13 @@ func (c Command) storedHead(ctx context.Context, p paths.Paths) (head, error) {
 	}
 	s, err := store.OpenReadOnly(p.DB)
 	if err != nil {
-		return head{from: "none", why: verdict.Clean(err.Error())}, nil //nolint:nilerr // reported as "head: not checked" with this reason
+		return head{from: "none", why: verdict.Clean(err.Error())}, nil
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }() // it was only read
 	stored, found, err := s.Head()
 	switch {
 	case err != nil:
-		return head{from: "none", why: verdict.Clean(err.Error())}, nil //nolint:nilerr // likewise
+		return head{from: "none", why: verdict.Clean(err.Error())}, nil
 	case !found:
 		return head{from: "none", why: "the store holds none yet"}, nil
 	}

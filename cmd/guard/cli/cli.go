@@ -12,7 +12,6 @@ package cli
 import (
 	"context"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,5 +102,5 @@ func (c Command) env(name string) string {
 
 // paths says where the broker's files and sockets are.
 func (c Command) paths() (paths.Paths, error) {
-	return paths.Resolve(c.env, uint32(os.Getuid()))
+	return paths.Resolve(c.env, uid())
 }

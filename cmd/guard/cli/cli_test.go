@@ -71,6 +71,14 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
+func TestK1_SocketPathTooLong(t *testing.T) {
+	h := newHome(t)
+	h.env = append(h.env, "XDG_RUNTIME_DIR=/"+strings.Repeat("é", 50))
+	if got := h.guard("", "status"); got.code != ExitUnfinished || !strings.Contains(got.stderr, "limit is 107") || strings.Count(got.stderr, "\n") != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestPromoteRefusesOtherStdin(t *testing.T) {
 	h := newHome(t)
 	for name, stdin := range map[string]string{

@@ -121,7 +121,7 @@ func (c Command) writeConfig(ctx context.Context, p paths.Paths, in initFlags) e
 	if err != nil {
 		return err
 	}
-	defer os.Remove(draft)
+	defer func() { _ = os.Remove(draft) }() // gone already where it was renamed
 	cfg, err := config.Load(draft, p.Mode, uid())
 	if err != nil {
 		return usagef("these answers make no valid guard.toml, and none was written: %w", err)
@@ -145,7 +145,7 @@ func writeDraft(path string, text []byte) (string, error) {
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		os.Remove(f.Name())
+		_ = os.Remove(f.Name()) // nothing is left to say but the error
 		return "", fmt.Errorf("writing guard.toml: %w", err)
 	}
 	return f.Name(), nil

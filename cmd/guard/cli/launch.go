@@ -69,4 +69,6 @@ func (c Command) warn(warnings []string) {
 }
 
 // uid is whose files and broker this process uses.
-func uid() uint32 { return uint32(os.Getuid()) }
+func uid() uint32 {
+	return uint32(os.Getuid()) // #nosec G115 -- the kernel's uids are 32 bits
+}

@@ -111,14 +111,14 @@ func (c Command) showLog(ctx context.Context, dir string, q *logQuery) error {
 func follow(ctx context.Context, dir string, show func(audit.Record, []byte) error) error {
 	for {
 		err := audit.Follow(ctx, dir, show)
-		if ctx.Err() != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = clock.Sleep(ctx, time.Second)
+		}
+		if errors.Is(err, context.Canceled) {
 			return nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return err
-		}
-		if clock.Sleep(ctx, time.Second) != nil {
-			return nil
 		}
 	}
 }

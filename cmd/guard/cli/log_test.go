@@ -88,6 +88,32 @@ func TestLogFilters(t *testing.T) {
 	}
 }
 
+func TestFollow(t *testing.T) {
+	h := newHome(t)
+	record(t, h, 2)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var seen []uint64
+	err := follow(ctx, h.paths.AuditDir, func(r audit.Record, _ []byte) error {
+		seen = append(seen, r.Seq)
+		switch r.Seq {
+		case 2:
+			record(t, h, 1) // added while it is being followed
+		case 3:
+			cancel() // as Ctrl-C does
+		}
+		return nil
+	})
+	if err != nil || len(seen) != 3 {
+		t.Errorf("followed %v, %v", seen, err)
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	cancel()
+	if err := follow(ctx, h.paths.RunDir, nil); err != nil {
+		t.Errorf("following a directory that isn't there yet: %v", err)
+	}
+}
+
 func TestLogWithoutRecords(t *testing.T) {
 	h := newHome(t)
 	if got := h.guard("", "log"); got.code != ExitDone || got.out != "" || !strings.Contains(got.stderr, "no records yet") {

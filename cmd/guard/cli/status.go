@@ -101,6 +101,9 @@ func (c Command) sessionRow(id string, s wire.Session) []cell {
 // printNotes says what stands in the session's way and which command helps.
 func (c Command) printNotes(w io.Writer, id string, s wire.Session) {
 	if why, next := remedy(id, s); next != "" {
+		if s.OnlySelf {
+			next = "ask an operator, who is not inside a session, for: " + next
+		}
 		fmt.Fprintf(w, "%s  %s. Next: %s\n", id, why, next)
 	}
 	if !s.Enforced {

@@ -44,7 +44,7 @@ func TestZvmSimServesUntilStdinCloses(t *testing.T) {
 	if _, err := os.Stat(info.CAFile); err != nil {
 		t.Error(err)
 	}
-	hold.Close()
+	_ = hold.Close()
 	if got := <-code; got != ExitDone {
 		t.Errorf("ended with %d: %s", got, &stderr)
 	}
