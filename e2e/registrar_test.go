@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/sandbox"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -26,7 +28,8 @@ func registrar() error {
 	}
 	defer conn.Close()
 	cmd := exec.Command(os.Getenv("E2E_GATE"), "claude", "--socket", p.BrokerSocket, "--broker-uid", strconv.Itoa(os.Getuid()), "--role", "decide")
-	cmd.Stdin = os.Stdin
-	out, _ := cmd.Output()
-	return json.NewEncoder(os.Stdout).Encode(map[string]any{"out": out, "exit": cmd.ProcessState.ExitCode()})
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, &out, &errs
+	_ = cmd.Run() // the answer says it all
+	return json.NewEncoder(os.Stdout).Encode(sandbox.Answer{Out: out.Bytes(), Err: errs.Bytes(), Exit: cmd.ProcessState.ExitCode()})
 }

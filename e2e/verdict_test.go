@@ -224,68 +224,75 @@ func TestWithoutProtection(t *testing.T) {
 	})
 }
 
+// gate is the command line of a gate that no session gave.
+func (w *world) gate() []string {
+	return []string{w.Programs.Gate, "claude", "--socket", w.Paths.BrokerSocket, "--broker-uid", strconv.Itoa(os.Getuid()), "--role", "decide"}
+}
+
+// run runs a program outside of the session.
+func (w *world) run(cmd *exec.Cmd, payload string) sandbox.Answer {
+	var out, errs strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(payload), &out, &errs
+	_ = cmd.Run() // the answer says it all
+	return sandbox.Answer{Out: []byte(out.String()), Err: []byte(errs.String()), Exit: cmd.ProcessState.ExitCode()}
+}
+
+// outside asks the gate from outside of every session.
+func (w *world) outside(payload string) sandbox.Answer {
+	argv := w.gate()
+	return w.run(exec.Command(argv[0], argv[1:]...), payload)
+}
+
+// proving asks the gate below a launcher that hasn't exec'd yet.
+func (w *world) proving(payload string) sandbox.Answer {
+	w.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(w.Env, roleVar+"=registrar", "E2E_GATE="+w.Programs.Gate)
+	a := w.run(cmd, payload)
+	var inner sandbox.Answer
+	w.must(json.Unmarshal(a.Out, &inner))
+	return inner
+}
+
+// nested asks the gate below a program that is called like a runtime.
+func (w *world) nested(t *testing.T, payload string) sandbox.Answer {
+	w.t.Helper()
+	codex := filepath.Join(t.TempDir(), "codex")
+	shell, err := os.ReadFile("/bin/sh")
+	w.must(err)
+	w.must(os.WriteFile(codex, shell, 0o755))
+	answers, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{codex, "-c", strings.Join(w.gate(), " ") + "; exit $?"}, Stdin: []byte(payload)})
+	w.must(err)
+	return answers[0]
+}
+
 // TestOutsiders: who isn't in a live session, or not the session's own runtime.
 func TestOutsiders(t *testing.T) {
 	w := start(t, setting{noZVM: true})
-	payload, err := sandbox.Payload("Read", `{"file_path":"/etc/hostname"}`, 1)
-	w.must(err)
-	gate := []string{"claude", "--socket", w.Paths.BrokerSocket, "--broker-uid", strconv.Itoa(os.Getuid()), "--role", "decide"}
-	run := func(cmd *exec.Cmd) sandbox.Answer {
-		var out, errs strings.Builder
-		cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = strings.NewReader(string(payload)), &out, &errs, w.Env
-		_ = cmd.Run()
-		return sandbox.Answer{Out: []byte(out.String()), Err: []byte(errs.String()), Exit: cmd.ProcessState.ExitCode()}
+	w.expect(w.outside(bashDoc), "deny", "not_registered")
+	w.expect(w.proving(bashDoc), "deny", "proving")
+	w.expect(w.nested(t, bashDoc), "deny", "nested_runtime")
+	w.expect(w.call("Read", `{}`), "pass", "") // the session's own gate is untouched
+	a := w.raw("decide", `{"hook_event_name":"ConfigChange","session_id":"scripted-conversation","source":"project_settings","file_path":"/x"}`)
+	if a.Exit != 2 || !strings.HasPrefix(string(a.Err), "guard: config_change:") {
+		t.Errorf("a changed settings file: exit %d, stderr %q", a.Exit, a.Err)
 	}
-	t.Run("not registered", func(t *testing.T) {
-		w.expect(run(exec.Command(w.Programs.Gate, gate...)), "deny", "not_registered")
-	})
-	t.Run("proving", func(t *testing.T) {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(w.Env, roleVar+"=registrar", "E2E_GATE="+w.Programs.Gate)
-		cmd.Stdin = strings.NewReader(string(payload))
-		cmd.Stderr = os.Stderr
-		text, err := cmd.Output()
-		w.must(err)
-		var a struct {
-			Out  []byte `json:"out"`
-			Exit int    `json:"exit"`
-		}
-		w.must(json.Unmarshal(text, &a))
-		if _, reason := (sandbox.Answer{Out: a.Out, Exit: a.Exit}).Read(); sandbox.Code(reason) != "proving" {
-			t.Errorf("got %q", reason)
-		}
-	})
-	t.Run("nested runtime", func(t *testing.T) {
-		dir := t.TempDir()
-		shell, err := os.ReadFile("/bin/sh")
-		w.must(err)
-		w.must(os.WriteFile(filepath.Join(dir, "codex"), shell, 0o755))
-		answers, err := w.agent.Do(w.ctx(), sandbox.Order{
-			Argv:  []string{filepath.Join(dir, "codex"), "-c", w.Programs.Gate + " " + strings.Join(gate, " ") + "; exit $?"},
-			Stdin: payload,
-		})
-		w.must(err)
-		w.expect(answers[0], "deny", "nested_runtime")
-		w.expect(w.call("Read", `{}`), "pass", "") // the session's own gate is untouched
-	})
-	t.Run("a changed settings file", func(t *testing.T) {
-		a := w.raw("decide", `{"hook_event_name":"ConfigChange","session_id":"scripted-conversation","source":"project_settings","file_path":"/x"}`)
-		if a.Exit != 2 || !strings.Contains(string(a.Err), "guard: config_change:") {
-			t.Errorf("exit %d, stderr %q", a.Exit, a.Err)
-		}
-	})
-	t.Run("the anchor is gone", func(t *testing.T) {
-		marker := filepath.Join(t.TempDir(), "answer")
-		script := fmt.Sprintf("(while kill -0 %d 2>/dev/null; do sleep 0.02; done; %s %s >%s.tmp 2>&1; mv %s.tmp %s) </dev/null >/dev/null 2>&1 &",
-			w.agent.PID(), w.Programs.Gate, strings.Join(gate, " "), marker, marker, marker)
-		_, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", script}})
-		w.must(err)
-		w.agent.End()
-		w.must(w.Wait(w.ctx(), func() bool { _, err := os.Stat(marker); return err == nil }))
-		text, err := os.ReadFile(marker)
-		w.must(err)
-		if !strings.Contains(string(text), "deny") {
-			t.Errorf("I7: an orphan of a dead session got %s", text)
-		}
-	})
+}
+
+// TestI7_OrphansOfADeadSession: authority ends with the anchor, however long
+// its offspring lives.
+func TestI7_OrphansOfADeadSession(t *testing.T) {
+	w := start(t, setting{noZVM: true})
+	marker := filepath.Join(t.TempDir(), "answer")
+	script := fmt.Sprintf("(while kill -0 %d 2>/dev/null; do sleep 0.02; done; %s >%s.tmp 2>&1; mv %s.tmp %s) </dev/null >/dev/null 2>&1 &",
+		w.agent.PID(), strings.Join(w.gate(), " "), marker, marker, marker)
+	_, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", script}})
+	w.must(err)
+	w.agent.End()
+	w.must(w.Wait(w.ctx(), func() bool { _, err := os.Stat(marker); return err == nil }))
+	text, err := os.ReadFile(marker)
+	w.must(err)
+	if !strings.Contains(string(text), `"permissionDecision":"deny"`) {
+		t.Errorf("an orphan of a dead session got %s", text)
+	}
 }
