@@ -93,7 +93,7 @@ func measure(gate string, rounds int, stderr io.Writer) ([]byte, error) {
 	}
 	defer stop()
 	uid := strconv.Itoa(os.Getuid())
-	spawn := exec.Command(filepath.Join(dir, "spawn"), strconv.Itoa(rounds), filepath.Join(dir, "floor"), socket, uid,
+	spawn := exec.Command(filepath.Join(dir, "spawn"), strconv.Itoa(rounds), filepath.Join(dir, "floor"), socket, uid, //nolint:gosec // our own programs
 		"::", gate, "claude", "--socket", socket, "--broker-uid", uid, "--role", "decide")
 	spawn.Stdin, spawn.Stderr = strings.NewReader(payload), stderr
 	out, err := spawn.Output()
@@ -104,7 +104,8 @@ func measure(gate string, rounds int, stderr io.Writer) ([]byte, error) {
 }
 
 func compile(dir, name string) error {
-	cc := exec.Command("musl-gcc", "-static", "-O2", "-s", "-Wall", "-Werror", "-o", filepath.Join(dir, name), filepath.Join("bench", "c", name+".c"))
+	source := filepath.Join("bench", "c", name+".c")
+	cc := exec.Command("musl-gcc", "-static", "-O2", "-s", "-Wall", "-Werror", "-o", filepath.Join(dir, name), source) //nolint:gosec // our own source
 	if out, err := cc.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling bench/c/%s.c: %w; musl-gcc is in the package musl-tools\n%s", name, err, out)
 	}
@@ -113,7 +114,7 @@ func compile(dir, name string) error {
 
 // farEnd starts the broker that passes everything.
 func farEnd(program, socket string) (stop func(), err error) {
-	cmd := exec.Command(program, socket)
+	cmd := exec.Command(program, socket) //nolint:gosec // our own program
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting the far end: %w", err)

@@ -57,15 +57,15 @@ func refuse(c call, reason string) int {
 	if c.role == roleObserve {
 		return 0
 	}
-	write(1, []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"`+reason+`"}}`))
-	write(2, []byte(reason+"\n"))
+	_ = write(1, []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"`+reason+`"}}`))
+	_ = write(2, []byte(reason+"\n"))
 	return exitDeny
 }
 
 func write(fd int, b []byte) (e syscall.Errno) {
 	for len(b) > 0 && e == 0 {
 		n, err := syscall.Write(fd, b)
-		e, _ = err.(syscall.Errno)
+		e, _ = err.(syscall.Errno) //nolint:errorlint // syscall wraps none
 		b = b[max(n, 0):]
 	}
 	return e

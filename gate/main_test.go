@@ -38,7 +38,7 @@ func buildAndRun(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	program = filepath.Join(dir, "guard-gate")
-	build := exec.Command("go", "build", "-trimpath", "-buildmode=exe", "-ldflags=-s -w", "-o", program, "../cmd/guard-gate")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-buildmode=exe", "-ldflags=-s -w -buildid=", "-o", program, "../cmd/guard-gate")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the gate: %v\n%s", err, out)

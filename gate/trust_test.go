@@ -32,7 +32,7 @@ func TestK2_DirectoryOfAnother(t *testing.T) {
 		}},
 		{"symlinked parent", "a link", func(t *testing.T, dir string) string {
 			link := symlink(t, filepath.Join(dir, "real"), filepath.Join(dir, "link"))
-			return mkdir(t, filepath.Join(link, "below"), 0o700)
+			return mkdir(t, filepath.Join(link, "below"))
 		}},
 		{"link hidden by a double slash", "a link", func(t *testing.T, dir string) string {
 			return symlink(t, filepath.Join(dir, "real"), filepath.Join(dir, "link")) + "/"
@@ -41,7 +41,7 @@ func TestK2_DirectoryOfAnother(t *testing.T) {
 			return symlink(t, filepath.Join(dir, "real"), filepath.Join(dir, "link")) + "/."
 		}},
 		{"world-writable parent", "mode 40777", func(t *testing.T, dir string) string {
-			return mkdir(t, filepath.Join(chmod(t, dir, 0o777), "below"), 0o700)
+			return mkdir(t, filepath.Join(chmod(t, dir, 0o777), "below"))
 		}},
 		{"file in the way", "a link", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
@@ -51,7 +51,7 @@ func TestK2_DirectoryOfAnother(t *testing.T) {
 		}},
 		{"owned by another", "owner 65534", func(t *testing.T, dir string) string { return chown(t, dir) }},
 		{"parent owned by another", "owner 65534", func(t *testing.T, dir string) string {
-			return mkdir(t, filepath.Join(chown(t, dir), "below"), 0o700)
+			return mkdir(t, filepath.Join(chown(t, dir), "below"))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -96,9 +96,9 @@ func chmod(t *testing.T, dir string, mode os.FileMode) string {
 	return dir
 }
 
-func mkdir(t *testing.T, dir string, mode os.FileMode) string {
+func mkdir(t *testing.T, dir string) string {
 	t.Helper()
-	if err := os.Mkdir(dir, mode); err != nil {
+	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -106,7 +106,7 @@ func mkdir(t *testing.T, dir string, mode os.FileMode) string {
 
 func symlink(t *testing.T, dir, link string) string {
 	t.Helper()
-	if err := os.Symlink(mkdir(t, dir, 0o700), link); err != nil {
+	if err := os.Symlink(mkdir(t, dir), link); err != nil {
 		t.Fatal(err)
 	}
 	return link

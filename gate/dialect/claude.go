@@ -2,7 +2,7 @@ package dialect
 
 import (
 	"fmt"
-	"path/filepath"
+	"path"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -165,11 +165,11 @@ func claudeReadPaths(ev Event) ([]string, error) {
 	return paths, nil
 }
 
-func absolute(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
+func absolute(dir, name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
 	}
-	return filepath.Join(dir, path)
+	return path.Join(dir, name)
 }
 
 // renderClaude writes a decide answer. An ask goes out only for PreToolUse,
