@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"leaseguard.internal/internal/strictjson"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -147,7 +148,7 @@ func DecodeRecord(line []byte) (Record, error) {
 		return Record{}, fmt.Errorf("%w: %d bytes, at most %d", ErrMalformed, len(line), MaxRecord)
 	}
 	var r Record
-	if err := json.Unmarshal(line, &r, json.RejectUnknownMembers(true)); err != nil {
+	if err := strictjson.Decode(line, &r); err != nil {
 		return Record{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	if r.Seq == 0 || len(r.Prev) != sha256.Size*2 {
