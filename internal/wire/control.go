@@ -8,6 +8,15 @@ type Verb string
 // Verbs of broker.sock.
 const (
 	VerbRegister Verb = "register" // a launcher, whose process becomes the anchor
+
+	// A registered launcher asks these before it execs, each on a connection of
+	// its own.
+	VerbProofKnown Verb = "proof_known" // is a proof under this digest still fresh?
+	VerbProofDone  Verb = "proof_done"  // keep the proof that the gate was just heard under
+
+	// The session's own recovery tool asks these.
+	VerbRecoverBegin   Verb = "recover_begin"
+	VerbRecoverPromote Verb = "recover_promote"
 )
 
 // Verbs of operator.sock. A session that asks gets VerbStatus of itself alone.
@@ -36,6 +45,7 @@ type Control struct {
 	All        bool       `json:"all,omitempty"`
 	Documents  []Document `json:"documents,omitempty"`
 	Register   *Register  `json:"register,omitempty"`
+	Digest     string     `json:"digest,omitempty"` // proof_*: SHA-256 in hex of all that was proved
 }
 
 // Register is what a launcher says of the session that it wants.
@@ -61,6 +71,8 @@ type Result struct {
 	Status   *Status   `json:"status,omitempty"`
 	Context  *Context  `json:"context,omitempty"`
 	Session  *Session  `json:"session,omitempty"`
+	Launch   *Launch   `json:"launch,omitempty"`
+	Proof    *Proof    `json:"proof,omitempty"`
 	Grant    *Grant    `json:"grant,omitempty"`
 	Audit    *Head     `json:"audit,omitempty"`
 	Revoked  []string  `json:"revoked,omitempty"`
@@ -83,6 +95,17 @@ type Context struct {
 	Generation uint64   `json:"generation"`
 	Dir        string   `json:"dir"`
 	Documents  []string `json:"documents"`
+}
+
+// Launch is what a launcher gets beside its session.
+type Launch struct {
+	Nonce  string `json:"nonce"`  // stands in the denial of every call before exec
+	Server string `json:"server"` // name of the session's own MCP server; empty: no recovery by the agent
+}
+
+// Proof answers proof_known and proof_done.
+type Proof struct {
+	Fresh bool `json:"fresh"`
 }
 
 // Grant is the outcome of verify, promote, approve or renew.
