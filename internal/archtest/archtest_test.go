@@ -84,6 +84,24 @@ func TestDocumentsHold(t *testing.T) {
 	}
 }
 
+// TestDependenciesAreExplained holds go.mod and its document together.
+func TestDependenciesAreExplained(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const doc = "docs/dependencies.md"
+	gomod, err := fs.ReadFile(root, "go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(root, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, CheckModules(string(gomod), doc, string(text)))
+}
+
 // TestNothingForeign holds every text file to name no place outside the tree.
 func TestNothingForeign(t *testing.T) {
 	root, err := Root()

@@ -13,6 +13,7 @@ const (
 	whyTests   = "a claim of safety is only as good as the test that would notice its loss"
 	whyLinks   = "a reader who follows a document must arrive"
 	whyForeign = "the repository must build and read the same for everybody: no place of one machine, no registry's host"
+	whyModule  = "each dependency is somebody else's code in a security product: one line says what it is worth"
 	whyChange  = "every change that lands says in one to four lines what it is"
 )
 
@@ -123,6 +124,20 @@ func CheckForeign(name, text string) []Finding {
 			if strings.Contains(line, word) {
 				found = append(found, Finding{name, i + 1, fmt.Sprintf("mentions %q", word), whyForeign})
 			}
+		}
+	}
+	return found
+}
+
+// required finds the modules of a go.mod, direct or not.
+var required = regexp.MustCompile(`(?m)^(?:require )?\s*([a-z0-9.-]+\.[a-z]+/\S+) v\S+`)
+
+// CheckModules wants a row in the dependencies' document for each module.
+func CheckModules(gomod, doc, text string) []Finding {
+	var found []Finding
+	for _, m := range required.FindAllStringSubmatch(gomod, -1) {
+		if !strings.Contains(text, "| "+m[1]+" |") {
+			found = append(found, Finding{doc, 1, "has no row for " + m[1] + " of go.mod", whyModule})
 		}
 	}
 	return found

@@ -182,6 +182,8 @@ func TestDocumentRulesBite(t *testing.T) {
 		{"no attacks", CheckThreatModel("d.md", "none"), 1},
 		{"links", CheckLinks(root, "docs/d.md", "[a](../absent.md) [b](https://example.org/) [c](#here) [d](d.md#x)"), 1},
 		{"a place", CheckForeign("x", "cat /wo"+"rk/x"), 1},
+		{"a module", CheckModules("require (\n\texample.org/m v1.2.3 // indirect\n)\n", "d.md", "| example.org/m | good |"), 0},
+		{"modules without a row", CheckModules("require example.org/m v1.2.3\nrequire (\n\tx.org/a/v2 v2.0.0\n)\n", "d.md", "m"), 2},
 		{"an entry", CheckChange("x", "One line.\n"), 0},
 		{"an empty entry", CheckChange("x", "\n"), 1},
 		{"a long entry", CheckChange("x", "1\n2\n3\n4\n5\n"), 1},
