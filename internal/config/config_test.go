@@ -218,7 +218,7 @@ func TestEqualToolsNameBothLines(t *testing.T) {
 }
 
 func TestAllFaultsAreSaid(t *testing.T) {
-	_, err := decode(path, paths.User, []byte("[lease]\nttl = 1\nx = 1\npromotion = \"self\"\n[audit]\nkeep = 1\n"))
+	_, err := decode(path, paths.User, []byte("[lease]\nttl = 1\nx = 1\npromotion = \"agent\"\n[audit]\nkeep = 1\n"))
 	lines := strings.Split(err.Error(), "\n")
 	var at []string
 	for _, l := range lines {

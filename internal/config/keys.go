@@ -33,8 +33,8 @@ type place struct {
 var keys = []key{
 	{name: "lease.ttl", def: `"300s"`, about: "longest lease, in whole seconds, at most 300s",
 		set: wholeSeconds(time.Second, 300*time.Second, func(p *place) *time.Duration { return &p.c.Lease.TTL })},
-	{name: "lease.promotion", def: `"operator"`, about: "who promotes: operator",
-		set: oneOfYet(func(p *place) *string { return &p.c.Lease.Promotion }, "self", "operator")},
+	{name: "lease.promotion", def: `"operator"`, about: "who promotes: operator or self, the agent's own recovery",
+		set: oneOf(func(p *place) *string { return &p.c.Lease.Promotion }, "operator", "self")},
 	{name: "lease.context", def: `["AGENTS.md"]`, about: "documents bound to a lease, relative to the session's directory",
 		set: documents(func(p *place) *[]string { return &p.c.Lease.Context })},
 
@@ -50,11 +50,11 @@ var keys = []key{
 
 	{name: "launch.budget", def: `"150s"`, about: "the gate's deadline for one call; the host's own is 30s more",
 		set: wholeSeconds(time.Second, 570*time.Second, func(p *place) *time.Duration { return &p.c.Launch.Budget })},
-	{name: "launch.prove_timeout", def: `"20s"`, about: "longest proof that a client's gate works", later: true,
-		set: duration(0, day, func(p *place) *time.Duration { return &p.c.Launch.ProveTimeout })},
-	{name: "launch.unproved", def: `"show"`, about: "what becomes of a session whose gate is never seen: show",
-		set: oneOfYet(func(p *place) *string { return &p.c.Launch.Unproved }, "end", "show")},
-	{name: "launch.allow_flags", def: `[]`, about: "flags of a runtime to let through", later: true,
+	{name: "launch.prove_timeout", def: `"20s"`, about: "how long a session may stay unseen with unproved = end",
+		set: wholeSeconds(time.Second, 600*time.Second, func(p *place) *time.Duration { return &p.c.Launch.ProveTimeout })},
+	{name: "launch.unproved", def: `"show"`, about: "what becomes of a session whose gate is never seen: show or end",
+		set: oneOf(func(p *place) *string { return &p.c.Launch.Unproved }, "show", "end")},
+	{name: "launch.allow_flags", def: `[]`, about: "flags of a runtime to let through",
 		set: list(func(p *place) *[]string { return &p.c.Launch.AllowFlags })},
 
 	{name: "zvm.url", example: `"https://zvm.example:443"`, about: "the Zerto Virtual Manager",
