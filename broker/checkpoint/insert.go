@@ -54,17 +54,15 @@ func (s *Service) join(g *group, call string) *insert {
 	return in
 }
 
-// leave ends a call's interest. An insert that nobody waits for isn't sent.
+// leave ends a call's interest.
 func (s *Service) leave(in *insert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in.waiters--
-	if l := s.lanes[in.group.id]; l != nil && l.next == in && in.waiters == 0 {
-		l.next = nil
-	}
 }
 
-// wanted reports whether any call waits for the insert.
+// wanted reports whether any call waits for the insert, right before it would
+// be sent.
 func (s *Service) wanted(in *insert) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -197,6 +197,7 @@ func TestReuse(t *testing.T) {
 		"other forgotten":    {10 * time.Second, func(r *Request, s *Service, _ *fakeZVM) { again(r); s.Forget("s2") }, true, ""},
 		"journal is empty":   {10 * time.Second, func(r *Request, _ *Service, f *fakeZVM) { again(r); f.edit = none }, false, verdict.CheckpointGone},
 		"tag was moved":      {10 * time.Second, func(r *Request, _ *Service, f *fakeZVM) { again(r); f.edit = moved }, false, verdict.CheckpointGone},
+		"tag was renamed":    {10 * time.Second, func(r *Request, _ *Service, f *fakeZVM) { again(r); f.edit = renamed }, false, verdict.CheckpointGone},
 		"list fails once":    {10 * time.Second, func(r *Request, _ *Service, f *fakeZVM) { again(r); f.onList = failNext(f) }, false, ""},
 		"stricter companion": {10 * time.Second, func(r *Request, _ *Service, _ *fakeZVM) { again(r); r.Targets = append(r.Targets, target("db-01")) }, false, ""},
 		"status fell": {10 * time.Second, func(r *Request, _ *Service, f *fakeZVM) { again(r); f.vpg.Status = zerto.Enum{Name: "Moving"} },
@@ -243,6 +244,13 @@ func none([]zerto.Checkpoint) []zerto.Checkpoint { return nil }
 func moved(list []zerto.Checkpoint) []zerto.Checkpoint {
 	for i := range list {
 		list[i].ID += "0"
+	}
+	return list
+}
+
+func renamed(list []zerto.Checkpoint) []zerto.Checkpoint {
+	for i := range list {
+		list[i].Tag += "x"
 	}
 	return list
 }

@@ -197,6 +197,26 @@ func TestIdleTokenIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A refusal of the old token that comes late doesn't cost the new one.
+func TestLateRefusalOfAnOldToken(t *testing.T) {
+	f := &fetcher{life: time.Minute, got: make(chan struct{}, 100)}
+	toks := newTokens(clock.System{}, f.fetch)
+	defer toks.close()
+	old, err := toks.get(soon(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	toks.refuse(old)
+	renewed, err := toks.get(soon(t))
+	if err != nil || renewed.serial == old.serial {
+		t.Fatalf("%+v after %+v, %v", renewed, old, err)
+	}
+	toks.refuse(old)
+	if again, err := toks.get(soon(t)); err != nil || again.serial != renewed.serial {
+		t.Errorf("%+v after %+v, %v", again, renewed, err)
+	}
+}
+
 func TestGivingUpOnATokenIsNoFailureOfOthers(t *testing.T) {
 	f := &fetcher{life: time.Minute, got: make(chan struct{}, 100), err: errors.New("x")}
 	toks := newTokens(clock.System{}, f.fetch)
