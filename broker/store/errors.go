@@ -5,27 +5,28 @@ import "errors"
 // Refusals of ConsumeToken and PutToken. Each of the first three leaves the
 // token consumed.
 var (
-	// ErrTokenUsed: the token was consumed before. Somebody else may have seen
-	// it: raise the alarm.
+	// ErrTokenUsed says that the token was consumed before. Somebody else may
+	// have seen it: raise the alarm.
 	ErrTokenUsed = errors.New("token was used before")
-	// ErrTokenMismatch: the token is bound to something else; see MismatchError.
+	// ErrTokenMismatch is for a token that is bound to something else; see
+	// MismatchError.
 	ErrTokenMismatch = errors.New("token is bound to something else")
-	// ErrTokenExpired: its end had come by the instant that was handed in.
+	// ErrTokenExpired says that its end had come by the instant handed in.
 	ErrTokenExpired = errors.New("token has expired")
-	// ErrTokenUnknown: no such token, or it was pruned.
+	// ErrTokenUnknown says that there is no such token, or no longer.
 	ErrTokenUnknown = errors.New("token is unknown")
-	// ErrTokenIncomplete: a field is missing that a token has to be bound to.
+	// ErrTokenIncomplete says that a field is missing that a token is bound to.
 	ErrTokenIncomplete = errors.New("token is incomplete")
 )
 
 var (
-	// ErrClosed: the store was closed.
+	// ErrClosed is for a store that was closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrReadOnly: the store was opened by OpenReadOnly.
+	// ErrReadOnly is for writes to what OpenReadOnly opened.
 	ErrReadOnly = errors.New("store is open for reading only")
-	// ErrDamaged: the file's content can't be what a broker wrote.
+	// ErrDamaged is for content that no broker can have written.
 	ErrDamaged = errors.New("store is damaged")
-	// ErrLocked: another process holds the file.
+	// ErrLocked says that another process holds the file.
 	ErrLocked = errors.New("store is in use")
 )
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/durable"
 )
 
 // Opening is bounded in time, whatever the file system does: a dead network
@@ -100,7 +101,7 @@ func open(path string, readOnly bool) (*Store, error) {
 		return nil, err
 	}
 	if made {
-		err = syncDir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.db.Close())
@@ -149,10 +150,10 @@ func openFile(path string, readOnly bool) (f *os.File, made bool, err error) {
 	if readOnly {
 		flags = os.O_RDONLY
 	}
-	f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err = os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) //nolint:gosec // the broker's own path; what is there is checked below
 	if errors.Is(err, os.ErrNotExist) && !readOnly {
 		made = true
-		f, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+		f, err = os.OpenFile(path, flags|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600) //nolint:gosec // as above
 	}
 	switch {
 	case errors.Is(err, unix.ELOOP):
@@ -210,16 +211,4 @@ func lock(f *os.File, shared bool) error {
 			return fmt.Errorf("%w: %s holds its lock; run: guard broker stop", ErrLocked, holder(f))
 		}
 	}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("syncing its directory: %w", err)
-	}
-	if err := d.Sync(); err != nil {
-		err = fmt.Errorf("syncing its directory: %w", err)
-		return errors.Join(err, d.Close())
-	}
-	return d.Close()
 }

@@ -65,7 +65,7 @@ func checkTree(r io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	if meta.high > maxPages || meta.high > uint64(size)/uint64(meta.size) {
+	if meta.high > maxPages || int64(meta.high)*int64(meta.size) > size {
 		return fmt.Errorf("%w: %d pages of %d bytes don't fit into %d bytes", ErrDamaged, meta.high, meta.size, size)
 	}
 	w := walker{r: r, meta: meta, seen: map[uint64]bool{0: true, 1: true}}
@@ -75,41 +75,33 @@ func checkTree(r io.ReaderAt, size int64) error {
 // newestMeta picks the meta page that bbolt will pick: the newer valid one.
 func newestMeta(r io.ReaderAt) (pageMeta, error) {
 	size := uint32(os.Getpagesize()) //nolint:gosec // a page's size
-	first, err0 := readMeta(r, 0)
-	if err0 == nil {
+	first, ok0 := readMeta(r, 0)
+	if ok0 {
 		size = first.size
 	}
-	second, err1 := readMeta(r, int64(size))
-	if err1 == nil && second.size != size {
-		err1 = fmt.Errorf("%w: meta pages disagree on the page size", ErrDamaged)
-	}
+	second, ok1 := readMeta(r, int64(size))
+	ok1 = ok1 && second.size == size
 	switch {
-	case err0 != nil && err1 != nil:
-		return pageMeta{}, err0
-	case err0 != nil || err1 == nil && second.txid > first.txid:
+	case ok0 && (!ok1 || first.txid > second.txid):
+		return first, nil
+	case ok1:
 		return second, nil
 	}
-	return first, nil
+	return pageMeta{}, fmt.Errorf("%w: it has no valid meta page", ErrDamaged)
 }
 
-func readMeta(r io.ReaderAt, at int64) (pageMeta, error) {
+// readMeta reads one meta page; ok is false when bbolt would not take it.
+func readMeta(r io.ReaderAt, at int64) (meta pageMeta, ok bool) {
 	var b [pageHeader + metaSize]byte
 	if _, err := r.ReadAt(b[:], at); err != nil {
-		return pageMeta{}, fmt.Errorf("%w: reading a meta page: %w", ErrDamaged, err)
+		return pageMeta{}, false
 	}
 	e, m := binary.NativeEndian, b[pageHeader:]
 	sum := fnv.New64a()
 	_, _ = sum.Write(m[:56]) // a hash never fails
-	meta := pageMeta{size: e.Uint32(m[8:]), root: e.Uint64(m[16:]), high: e.Uint64(m[40:]), txid: e.Uint64(m[48:])}
-	switch {
-	case e.Uint32(m) != boltMagic || e.Uint32(m[4:]) != boltVersion || e.Uint64(m[56:]) != sum.Sum64():
-		return pageMeta{}, fmt.Errorf("%w: no valid meta page at byte %d", ErrDamaged, at)
-	case meta.size < 1024 || meta.size > maxPageSize || meta.size&(meta.size-1) != 0:
-		return pageMeta{}, fmt.Errorf("%w: page size %d", ErrDamaged, meta.size)
-	case e.Uint16(b[8:])&flagMeta == 0:
-		return pageMeta{}, fmt.Errorf("%w: meta page at byte %d isn't marked as one", ErrDamaged, at)
-	}
-	return meta, nil
+	meta = pageMeta{size: e.Uint32(m[8:]), root: e.Uint64(m[16:]), high: e.Uint64(m[40:]), txid: e.Uint64(m[48:])}
+	return meta, e.Uint32(m) == boltMagic && e.Uint32(m[4:]) == boltVersion && e.Uint64(m[56:]) == sum.Sum64() &&
+		meta.size >= 1024 && meta.size <= maxPageSize && meta.size&(meta.size-1) == 0 && e.Uint16(b[8:])&flagMeta != 0
 }
 
 // read returns a page with its overflow pages.

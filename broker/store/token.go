@@ -100,8 +100,11 @@ func decodeToken(key, value []byte) (Token, error) {
 		return Token{}, fmt.Errorf("token entry: %w: hash or binding isn't 32 bytes", ErrDamaged)
 	}
 	t.Hash, t.Binding = [32]byte(key), [32]byte(binding)
-	if err := t.complete(); err != nil || t.State != Minted && t.State != Consumed {
-		return Token{}, fmt.Errorf("token entry: %w: state %q, %v", ErrDamaged, t.State, err)
+	if t.State != Minted && t.State != Consumed {
+		return Token{}, fmt.Errorf("token entry: %w: state %q", ErrDamaged, t.State)
+	}
+	if err := t.complete(); err != nil {
+		return Token{}, fmt.Errorf("token entry: %w: %w", ErrDamaged, err)
 	}
 	return t, nil
 }

@@ -30,7 +30,7 @@ func (w *Writer) run() {
 			}
 		case <-flush.due():
 			flush.stop()
-			w.sync()
+			_ = w.sync() // a failure stays in Err
 		case <-w.quit:
 			w.finish()
 			return
@@ -193,11 +193,11 @@ func (w *Writer) finish() {
 	for len(w.queue) > 0 {
 		w.commit(w.drain(<-w.queue))
 	}
-	w.sync()
+	_ = w.sync() // a failure stays in Err, which Close returns
 	w.stop()
 	<-w.headEnded
 	w.storeHead()
 	if err := w.seg.close(); err != nil {
-		w.fail(err)
+		_ = w.fail(err)
 	}
 }

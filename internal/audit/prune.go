@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"leaseguard.internal/internal/durable"
 	"leaseguard.internal/internal/failpoint"
 )
 
@@ -36,7 +37,7 @@ func (w *Writer) prune() error {
 			return w.fail(fmt.Errorf("removing old audit segment: %w", err))
 		}
 	}
-	if err := syncDir(w.opt.Dir); err != nil {
+	if err := durable.SyncDir(w.opt.Dir); err != nil {
 		return w.fail(err)
 	}
 	return nil

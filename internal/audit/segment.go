@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/durable"
 )
 
 const (
@@ -56,7 +58,7 @@ func listSegments(dir string) ([]uint64, error) {
 // pipe of that name would send the audit elsewhere or block its reader.
 func openFile(dir string, first uint64, flags int, perm os.FileMode) (*os.File, error) {
 	path := filepath.Join(dir, segmentName(first))
-	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, perm)
+	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK, perm) //nolint:gosec // a fixed name in the broker's own directory
 	if err != nil {
 		return nil, fmt.Errorf("opening audit segment: %w", err)
 	}
@@ -133,7 +135,7 @@ func (s *segment) create(dir string) error {
 		return errors.Join(fmt.Errorf("setting mode of audit segment: %w", err), f.Close())
 	}
 	s.file, s.size, s.dirty = f, 0, false
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 func (s *segment) close() error {
@@ -159,16 +161,4 @@ func filePerm(dir string) (os.FileMode, error) {
 		return 0, fmt.Errorf("opening audit directory %q: it is %s, want a directory; move it away", dir, info.Mode().Type())
 	}
 	return info.Mode().Perm() & 0o640, nil
-}
-
-// syncDir makes creations and removals in dir durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("syncing audit directory: %w", err)
-	}
-	if err := d.Sync(); err != nil {
-		return errors.Join(fmt.Errorf("syncing audit directory: %w", err), d.Close())
-	}
-	return d.Close()
 }

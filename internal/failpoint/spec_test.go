@@ -53,7 +53,10 @@ func TestReachedCounts(t *testing.T) {
 	var a, b []bool
 	for range 3 {
 		_, at := s.reached("a")
-		_, always := s.reached("b")
+		what, always := s.reached("b")
+		if what.kind != kindError {
+			t.Errorf("action %+v, want %s", what, kindError)
+		}
 		a, b = append(a, at), append(b, always)
 	}
 	if a[0] || !a[1] || a[2] {
