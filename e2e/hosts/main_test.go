@@ -1,0 +1,58 @@
+//go:build hosts
+
+// Package hosts runs real coding agents, in pinned versions, against a scripted
+// model on loopback. Its control tests show what a client does without guard:
+// each attack that guard has to stop must first be seen to work. Its
+// measurements write down how a client treats its hooks, and fail when a client
+// stops behaving so; docs/hosts.md cites them by name.
+//
+// The tests are behind the build tag hosts, because they need some 650 MB of
+// clients: "make hosts" installs them, "make hosts-test" runs the tests as an
+// ordinary user. Under the tag a missing client is a failure, never a skip.
+//
+// Each test has a world: a home, a project, a model, and a directory in which
+// hooks and MCP servers, which are this test binary in other roles, record what
+// they saw.
+package hosts
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The clients, set by TestMain.
+var (
+	claude    string // the tested version
+	claudeOld string // too old to be gated
+	self      string // this test binary, which the clients can run too
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "play-hook":
+			os.Exit(playHook(os.Args[2:]))
+		case "play-mcp":
+			os.Exit(playMCP(os.Args[2:]))
+		}
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir := os.Getenv("GUARD_HOSTS")
+	claude, claudeOld, self = filepath.Join(dir, "claude/claude"), filepath.Join(dir, "claude-old/claude"), filepath.Join(dir, "hosts.test")
+	for _, program := range []string{claude, claudeOld, self} {
+		if _, err := os.Stat(program); dir == "" || err != nil {
+			fmt.Fprintf(os.Stderr, "looking for the clients in GUARD_HOSTS=%q: %v. Run: make hosts-test\n", dir, err)
+			return 1
+		}
+	}
+	if os.Geteuid() == 0 {
+		fmt.Fprintln(os.Stderr, "these tests run as an ordinary user. Run: make hosts-test")
+		return 1
+	}
+	return m.Run()
+}
