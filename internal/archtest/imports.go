@@ -84,6 +84,10 @@ var ImportRules = []ImportRule{
 		Why: "systemd is optional: one package knows it",
 	},
 	{
+		In: "...", Except: []string{"cmd/guard/...", "internal/mcp/..."}, Never: []string{"github.com/modelcontextprotocol/go-sdk/..."}, Tests: true,
+		Why: "the recovery tool's server speaks to a model; a library for that has no place in programs that decide",
+	},
+	{
 		In: "...", Never: []string{"pgregory.net/rapid/...", "github.com/google/go-cmp/...", "go.uber.org/goleak/...", "github.com/rogpeppe/go-internal/...", "testing", "testing/..."},
 		Why: "test libraries have no place in a program",
 	},
