@@ -2,7 +2,6 @@ package checkpoint
 
 import (
 	"context"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,119 +9,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/verdict"
-	"leaseguard.internal/internal/zerto"
 	"leaseguard.internal/internal/zvmsim"
 )
-
-// rig is a simulator, the real client of it, and a service that uses that.
-type rig struct {
-	*Service
-	t   testing.TB
-	sim *zvmsim.Server
-}
-
-type setUp struct {
-	preset  string // default fast
-	estate  *zvmsim.Estate
-	change  func(*zvmsim.Behaviour)
-	accept  []string // default MeetingSLA
-	timeout time.Duration
-	clock   clock.Clock
-	vain    bool // no tag will come: its grace is short
-}
-
-// rigged starts all three.
-func rigged(t testing.TB, up setUp) *rig {
-	t.Helper()
-	if up.preset == "" {
-		up.preset = "fast"
-	}
-	b, err := zvmsim.Preset(up.preset)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if up.change != nil {
-		up.change(&b)
-	}
-	sim, err := zvmsim.Start(zvmsim.Options{Dir: t.TempDir(), Behaviour: &b, Estate: up.estate})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sim.Close() })
-	if up.clock == nil {
-		up.clock = clock.System{}
-	}
-	info := sim.Info()
-	client, err := zerto.New(zerto.Config{
-		URL: info.URL, CAFile: info.CAFile, ClientID: info.ClientID, Secret: info.ClientSecret,
-		UID: uint32(os.Getuid()),
-	}, up.clock)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	if up.accept == nil {
-		up.accept = []string{"MeetingSLA"}
-	}
-	if up.timeout == 0 {
-		up.timeout = 30 * time.Second
-	}
-	s := New(client, up.clock, Options{AcceptStatus: up.accept, Timeout: up.timeout})
-	s.pace.fast, s.pace.task, s.pace.grace = 10*time.Millisecond, 20*time.Millisecond, 5*time.Second
-	if up.vain {
-		s.pace.grace = 100 * time.Millisecond
-	}
-	t.Cleanup(s.Close)
-	return &rig{s, t, sim}
-}
-
-// inserts returns how many inserts the ZVM was sent, whatever it said.
-func (r *rig) inserts() int { return r.sim.Count(zvmsim.OpInsert) }
-
-func (r *rig) answer(a zvmsim.Answer) {
-	r.t.Helper()
-	if err := r.sim.Answer(a); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-func (r *rig) fault(vpg string, f zvmsim.Faults) {
-	r.t.Helper()
-	if err := r.sim.Set(vpg, f); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// outcome is what a case comes to: a code ("" is confirmed) after so many POSTs.
-func (r *rig) outcome(req Request, code verdict.Code, posts int) Refusal {
-	r.t.Helper()
-	infos, err := r.Ensure(context.Background(), req)
-	if n := r.inserts(); n != posts {
-		r.t.Errorf("%d inserts were sent, want %d", n, posts)
-	}
-	for _, q := range r.sim.Requests() {
-		if q.Op == zvmsim.OpOther || strings.Contains(strings.Join(q.Headers, " "), "Zic-") {
-			r.t.Errorf("asked %s %s with %q", q.Method, q.Path, q.Headers)
-		}
-	}
-	if code == "" {
-		if err != nil || len(infos) == 0 {
-			r.t.Fatalf("%+v, %v", infos, err)
-		}
-		return Refusal{}
-	}
-	if code != verdict.VMUnknown && infos != nil {
-		r.t.Errorf("a refusal comes with %+v", infos)
-	}
-	refusal, ok := err.(*Refusal) //nolint:errorlint // Ensure's own type, unwrapped
-	if !ok || refusal.Code != code || refusal.Object == "" || refusal.Cause == "" || refusal.Next == "" {
-		r.t.Fatalf("error %v, want %s", err, code)
-	}
-	return *refusal
-}
 
 func TestZ1_AcceptedIsNotDone(t *testing.T) {
 	t.Parallel()
@@ -206,68 +96,6 @@ type jumping struct {
 
 func (j *jumping) Wall() time.Time {
 	return j.System.Wall().Add(time.Duration(j.looks.Add(1)) * time.Hour)
-}
-
-func TestZ4_NamesAreComparedHere(t *testing.T) {
-	t.Parallel()
-	estate := func() *zvmsim.Estate {
-		e := &zvmsim.Estate{VPGs: []zvmsim.VPG{{Name: "V1"}, {Name: "V2"}}, VMs: []zvmsim.VM{
-			{Name: "PROD-db", VPGs: []string{"V1"}}, {Name: "prod-DB", VPGs: []string{"V2"}},
-			{Name: "exact", VPGs: []string{"V1"}}, {Name: "EXACT", VPGs: []string{"V2"}},
-			{Name: "twin", VPGs: []string{"V1"}}, {Name: "twin", VPGs: []string{"V2"}},
-		}}
-		for range 40 {
-			e.VMs = append(e.VMs, zvmsim.VM{Name: "other-" + newTag("")[11:], VPGs: []string{"V1"}})
-		}
-		return e
-	}
-	ignore := func(b *zvmsim.Behaviour) { b.Settings.Filters = "ignore" }
-	tests := map[string]struct {
-		name   string
-		change func(*zvmsim.Behaviour)
-		code   verdict.Code
-		cause  string
-		posts  int
-	}{
-		"1 two in other cases":        {"prod-db", nil, verdict.VMAmbiguous, "PROD-db", 0},
-		"1 two of one name":           {"twin", nil, verdict.VMAmbiguous, `VPG "V2"`, 0},
-		"2 filter ignored, exact one": {"exact", ignore, "", "", 1},
-		"2 filter ignored, none":      {"ghost", ignore, verdict.VMUnknown, "protects no machine", 0},
-		"2 filter ignored, two":       {"twin", ignore, verdict.VMAmbiguous, "2 machines", 0},
-		"2 substrings":                {"exac", func(b *zvmsim.Behaviour) { b.Settings.Filters = "substring" }, verdict.VMUnknown, "", 0},
-		"3 empty list":                {"ghost", nil, verdict.VMUnknown, "protects no machine", 0},
-		"4 status 400":                {"ghost", func(b *zvmsim.Behaviour) { b.Settings.UnknownVM400 = true }, verdict.VMUnknown, "400", 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := rigged(t, setUp{estate: estate(), change: tt.change})
-			refusal := r.outcome(ask("s1", tt.name), tt.code, tt.posts)
-			if tt.code != "" && !strings.Contains(refusal.Cause, tt.cause) {
-				t.Errorf("cause %q, want %q in it", refusal.Cause, tt.cause)
-			}
-			if n := r.sim.Count(zvmsim.OpVMs); n != 1 {
-				t.Errorf("the look-up was sent %d times", n)
-			}
-		})
-	}
-}
-
-func TestIdentifiers(t *testing.T) {
-	t.Parallel()
-	r := rigged(t, setUp{})
-	rows, err := r.zvm.VMs(t.Context(), zerto.Query{Name: "twin"})
-	if err != nil || len(rows) != 2 {
-		t.Fatalf("%+v, %v", rows, err)
-	}
-	by := func(id string) Request {
-		return Request{Session: "s1", Targets: []catalog.Target{{Name: id, Kind: catalog.ByIdentifier}}}
-	}
-	r.outcome(by(rows[0].ID), "", 1)
-	r.outcome(by(rows[0].ID[:36]+".vm-9999"), verdict.VMUnknown, 1)
-	r.outcome(by("twin"), verdict.VMUnknown, 1)
-	r.outcome(by(strings.ToUpper(rows[0].ID)), verdict.VMAmbiguous, 1)
-	r.outcome(ask("s1", ""), verdict.VMUnknown, 1)
 }
 
 func TestZ5_SeveralVPGs(t *testing.T) {
@@ -389,19 +217,17 @@ func TestZ8_OtherPlatformsBeforeAnyPost(t *testing.T) {
 	})
 	for _, name := range []string{"win-aws-01", "az-01"} {
 		for _, variant := range []zvmsim.Outcome{"", zvmsim.InsertNoTag, zvmsim.InsertFails, zvmsim.InsertRefused, zvmsim.InsertTag} {
-			for _, names := range []bool{false, true} {
-				t.Run(name+" "+string(variant), func(t *testing.T) {
-					t.Parallel()
-					r := rigged(t, setUp{change: func(b *zvmsim.Behaviour) { b.Settings.EnumNames = names }})
-					r.fault("*", zvmsim.Faults{Insert: variant})
-					r.outcome(ask("s1", name), verdict.CheckpointUnsupported, 0)
-					// A token and one look-up decide, which is what makes it quick.
-					if n := len(r.sim.Requests()); n != 2 {
-						t.Errorf("%d requests before the refusal", n)
-					}
-					r.outcome(ask("s1", "app-01", name), verdict.CheckpointUnsupported, 0)
-				})
-			}
+			t.Run(name+" "+string(variant), func(t *testing.T) {
+				t.Parallel()
+				r := rigged(t, setUp{change: func(b *zvmsim.Behaviour) { b.Settings.EnumNames = variant == "" }})
+				r.fault("*", zvmsim.Faults{Insert: variant})
+				r.outcome(ask("s1", name), verdict.CheckpointUnsupported, 0)
+				// A token and one look-up decide, which is what makes it quick.
+				if n := len(r.sim.Requests()); n != 2 {
+					t.Errorf("%d requests before the refusal", n)
+				}
+				r.outcome(ask("s1", "app-01", name), verdict.CheckpointUnsupported, 0)
+			})
 		}
 	}
 	vcenter := 0
@@ -453,79 +279,4 @@ func TestF2_TaskNeverEnds(t *testing.T) {
 		t.Errorf("%d inserts", n)
 	}
 	r.outcome(ask("s1", "multi-01"), "", 3) // two more: other VPGs aren't held up
-}
-
-// TestLostAnswerIsLookedFor has the connection reset after the insert was
-// executed: the trap in which a repeated POST inserts twice.
-func TestLostAnswerIsLookedFor(t *testing.T) {
-	t.Parallel()
-	for name, a := range map[string]zvmsim.Answer{
-		"reset": {Reset: true, Executed: true}, "500": {Status: 500, Executed: true}, "cut": {Cut: true}, "html": {Status: 200, Body: "<html>", Executed: true},
-		"hangs": {Delay: zvmsim.Span(time.Hour)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := rigged(t, setUp{})
-			a.Op = zvmsim.OpInsert
-			r.answer(a)
-			r.outcome(ask("s1", "app-01"), "", 1)
-		})
-	}
-	t.Run("reset before it was executed", func(t *testing.T) {
-		t.Parallel()
-		r := rigged(t, setUp{vain: true})
-		r.answer(zvmsim.Answer{Op: zvmsim.OpInsert, Reset: true})
-		r.outcome(ask("s1", "app-01"), verdict.CheckpointFailed, 1)
-	})
-}
-
-func TestRefusalsOfTheZVM(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		answer zvmsim.Answer
-		code   verdict.Code
-		next   string
-		posts  int
-	}{
-		"viewer may not insert":       {zvmsim.Answer{Op: zvmsim.OpInsert, Status: 403}, verdict.CheckpointFailed, nextRole, 1},
-		"no token: 400":               {zvmsim.Answer{Op: zvmsim.OpToken, Status: 400, Body: `{"error":"invalid_grant"}`}, verdict.CheckpointFailed, nextCredential, 0},
-		"no token: 401":               {zvmsim.Answer{Op: zvmsim.OpToken, Status: 401}, verdict.CheckpointFailed, nextCredential, 0},
-		"no token endpoint":           {zvmsim.Answer{Op: zvmsim.OpToken, Status: 404}, verdict.CheckpointUnsupported, nextUnsupported, 0},
-		"look-up answers in html":     {zvmsim.Answer{Op: zvmsim.OpVMs, Status: 200, Body: "<html>"}, verdict.CheckpointFailed, nextRepeat, 0},
-		"look-up has both spellings":  {zvmsim.Answer{Op: zvmsim.OpVMs, Status: 200, Body: `[{"VmName":"app-01","vmName":"app-01"}]`}, verdict.CheckpointFailed, nextRepeat, 0},
-		"no server time":              {zvmsim.Answer{Op: zvmsim.OpSites, Status: 403}, verdict.CheckpointFailed, nextRole, 0},
-		"vpg can't be read":           {zvmsim.Answer{Op: zvmsim.OpVPGs, Status: 403}, verdict.CheckpointFailed, nextRole, 0},
-		"platform isn't known at all": {zvmsim.Answer{Op: zvmsim.OpVMs, Status: 200, Body: bareRow}, verdict.CheckpointUnsupported, nextUnsupported, 0},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := rigged(t, setUp{})
-			r.answer(tt.answer)
-			if refusal := r.outcome(ask("s1", "app-01"), tt.code, tt.posts); refusal.Next != tt.next {
-				t.Errorf("next %q", refusal.Next)
-			}
-		})
-	}
-}
-
-const bareRow = `[{"VmIdentifier":"i","VmName":"app-01","VpgIdentifier":"5a3f1c2e-0000-4000-8000-000000000000","VpgName":"V","Entities":{"Protected":99}}]`
-
-func TestLookUpsAreCached(t *testing.T) {
-	t.Parallel()
-	clk := clock.NewFake(clock.Instant(time.Hour), clock.System{}.Wall())
-	r := rigged(t, setUp{clock: clk})
-	for range 3 {
-		r.outcome(ask("s1", "win-aws-01"), verdict.CheckpointUnsupported, 0)
-	}
-	if n := r.sim.Count(zvmsim.OpVMs); n != 1 {
-		t.Errorf("%d look-ups", n)
-	}
-	clk.Advance(cacheTime)
-	r.outcome(ask("s1", "win-aws-01"), verdict.CheckpointUnsupported, 0)
-	r.outcome(ask("s1", "ghost"), verdict.VMUnknown, 0)
-	r.outcome(ask("s1", "ghost"), verdict.VMUnknown, 0) // what isn't there is asked for again
-	if n := r.sim.Count(zvmsim.OpVMs); n != 4 {
-		t.Errorf("%d look-ups", n)
-	}
 }
