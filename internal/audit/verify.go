@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 )
@@ -94,20 +95,11 @@ func (v *verifier) all(dir string) error {
 		return err
 	}
 	for _, first := range firsts {
-		name := segmentName(first)
-		v.report.Segments++
 		f, err := openFile(dir, first, os.O_RDONLY, 0)
 		if err != nil {
 			return err
 		}
-		n := 0
-		v.report.Unfinished, err = readLines(f, func(l line) error {
-			n++
-			v.before, v.at = v.at, place{name, n}
-			v.next(l, first)
-			return nil
-		})
-		if err := errors.Join(err, f.Close()); err != nil {
+		if err := errors.Join(v.segment(f, first), f.Close()); err != nil {
 			return err
 		}
 		if v.report.Unfinished > 0 && first != firsts[len(firsts)-1] {
@@ -115,6 +107,19 @@ func (v *verifier) all(dir string) error {
 		}
 	}
 	return nil
+}
+
+// segment takes one segment's lines.
+func (v *verifier) segment(r io.Reader, first uint64) (err error) {
+	v.report.Segments++
+	name, n := segmentName(first), 0
+	v.report.Unfinished, err = readLines(r, func(l line) error {
+		n++
+		v.before, v.at = v.at, place{name, n}
+		v.next(l, first)
+		return nil
+	})
+	return err
 }
 
 // next takes one line.
