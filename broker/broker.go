@@ -23,6 +23,7 @@ import (
 	"leaseguard.internal/broker/store"
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/catalog"
+	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
@@ -63,6 +64,9 @@ type Broker struct {
 	sessions *session.Registry
 	lock     *runLock
 	ended    *ended
+	proofs   *proofs
+	gate     string        // the installed gate
+	since    clock.Instant // when this broker started
 
 	calls, operators *slots
 	bytes            *budget
@@ -74,12 +78,17 @@ type Broker struct {
 // Start takes the lock, opens store and audit, brings back the sessions whose
 // anchors still live, and listens. Nothing is listening when it fails.
 func Start(opt Options) (_ *Broker, err error) {
-	b := &Broker{opt: opt, started: opt.Clock.Wall(), ended: newEnded()}
+	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), proofs: newProofs()}
 	defer func() {
 		if err != nil {
 			b.release()
 		}
 	}()
+	programs, err := client.Siblings()
+	if err != nil {
+		return nil, err
+	}
+	b.gate = programs.Gate
 	if b.level, err = peer.Detect(); err != nil {
 		return nil, fmt.Errorf("checking the kernel's means of identity: %w", err)
 	}
@@ -138,7 +147,7 @@ func (b *Broker) openState() (err error) {
 		stored = &head
 	}
 	b.audit, err = audit.Open(audit.Options{
-		Dir: p.AuditDir, Clock: b.opt.Clock, Stored: stored,
+		Dir: p.AuditDir, Clock: b.opt.Clock, Stored: stored, Epoch: b.epoch,
 		Keep: b.opt.Config.Audit.Keep, Max: b.opt.Config.Audit.Max,
 		OnHead: func(h audit.Head) error { return b.store.PutHead(context.Background(), h) },
 	})
@@ -179,6 +188,9 @@ func (b *Broker) Run(ctx context.Context) error {
 		_ = l.Close() // ends the accept loops; the paths go with it
 	}
 	b.work.Wait()
+	for _, r := range b.denials.Flush(b.opt.Clock.Now().Add(time.Second)) {
+		b.audit.Log(r)
+	}
 	b.record(audit.Record{Event: audit.EventBroker, Code: "stopped"})
 	return b.release()
 }

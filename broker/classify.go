@@ -13,6 +13,7 @@ import (
 const (
 	classRead    = "read"
 	classMutator = "mutator"
+	classRecover = "recover"
 )
 
 // observedCode is the record's code for an event that asks for no decision.

@@ -36,6 +36,10 @@ func (b *Broker) decide(ctx context.Context, c *call) verdict.Verdict {
 		}
 		return pass(verdict.ReadClass)
 	}
+	if b.isRecovery(c) {
+		c.class = classRecover
+		return pass(verdict.Recover)
+	}
 	c.class = classMutator
 	return b.mutator(ctx, c)
 }
@@ -43,7 +47,10 @@ func (b *Broker) decide(ctx context.Context, c *call) verdict.Verdict {
 // identityRows are the rows that ask who calls.
 func (b *Broker) identityRows(c *call) (verdict.Verdict, bool) {
 	if !c.session.Launched() {
-		return refuse(verdict.Proving, "judging", verdict.Object(c.event.Tool), "session "+c.session.ID+" has not started its runtime yet",
+		if b.installedGate(c) {
+			c.session.HeardProving()
+		}
+		return refuse(verdict.Proving, "judging", verdict.Object(c.event.Tool), "session "+c.session.ID+" has not started its runtime yet, nonce "+c.session.Nonce,
 			"wait until guard launch has started the runtime"), true
 	}
 	if b.sessions.ByID(c.session.ID) != c.session {

@@ -24,10 +24,13 @@ type call struct {
 	peer    peer.Peer
 	host    wire.Host
 	role    wire.Role
+	flags   uint8
 	began   clock.Instant
 	event   dialect.Event
 	session *session.Session // nil: not inside a live registered session
 	path    []session.Step   // from the caller up to the anchor
+	own     bool             // the host itself sent it
+	note    string           // what a call that has run was found to be
 
 	lowerings   uint64 // the lease's count when it was first looked at
 	class       string
@@ -39,13 +42,14 @@ type call struct {
 func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
 	ctx, cancel := context.WithTimeout(ctx, max(b.opt.Config.Launch.Budget-reserve, reserve/5))
 	defer cancel()
-	c := &call{id: newCallID(), conn: conn, peer: p, host: h.Host, role: h.Role, began: b.opt.Clock.Now()}
+	c := &call{id: newCallID(), conn: conn, peer: p, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now()}
 	s, path, err := b.sessions.Find(p.Process())
 	if err != nil && !errors.Is(err, session.ErrNotRegistered) {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
 	}
 	if err == nil {
 		c.session, c.path = s, path
+		c.own = b.hostsOwn(c)
 	}
 	v, leave := b.admit(ctx, conn, c, h)
 	if leave != nil {
@@ -103,6 +107,9 @@ func (b *Broker) parse(conn *peer.Conn, c *call, h wire.Header) (verdict.Verdict
 	defer give()
 	c.event, err = dialect.Parse(c.host, c.role, req.Body)
 	if err != nil {
+		if c.session != nil && c.own && c.role == wire.RoleDecide {
+			c.session.Unparsed()
+		}
 		return refuse(verdict.Malformed, "parsing", "the hook payload", err.Error(),
 			"make the call again; if that fails too, the host's version is not one that guard knows"), nil
 	}
@@ -119,9 +126,12 @@ func (b *Broker) judge(ctx context.Context, c *call) (v verdict.Verdict) {
 	}()
 	b.hear(ctx, c)
 	if c.role == wire.RoleObserve {
+		b.ran(c)
 		return verdict.Verdict{Kind: verdict.Pass, Code: observedCode}
 	}
-	return b.decide(ctx, c)
+	v = b.decide(ctx, c)
+	b.remember(c, v)
+	return v
 }
 
 // hear takes in what an event tells about the session, before it is judged.
@@ -129,7 +139,7 @@ func (b *Broker) hear(ctx context.Context, c *call) {
 	if !c.session.Launched() {
 		return
 	}
-	if c.event.HostSession != "" {
+	if c.event.HostSession != "" && c.own {
 		if before, changed := c.session.HostSession(c.event.HostSession); changed {
 			b.lower(c.session, lease.Observed, "the host's session id changed from "+verdict.Object(before)+" to "+verdict.Object(c.event.HostSession))
 		}
@@ -137,7 +147,10 @@ func (b *Broker) hear(ctx context.Context, c *call) {
 	if what, lost := c.event.LostContext(); lost {
 		b.lower(c.session, lease.Observed, "the host told of lost context: "+what)
 	}
-	b.noteGate(ctx, c.session)
+	b.seeDirectory(c.session)
+	if c.own {
+		b.noteGate(ctx, c.session)
+	}
 }
 
 // inputDigest identifies a tool's input in the record without keeping it: the

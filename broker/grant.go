@@ -24,6 +24,13 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 	if ctl.Verb == wire.VerbContext {
 		return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.opt.Config.Lease.Context}}
 	}
+	if ctl.ClearAlarm {
+		b.clearAlarm(ctx, s)
+	}
+	if alarm := s.Alarm(); alarm != "" {
+		return wire.Result{Error: wireError(verdict.AlarmRaised, "verifying session", s.ID, "alarm "+verdict.Object(alarm)+" locks its promotion",
+			"look at guard log, then: guard approve "+s.ID+" --clear-alarm")}
+	}
 	docs, werr := b.documents(ctl, body)
 	if werr != nil {
 		return wire.Result{Error: werr}
@@ -101,6 +108,9 @@ func (b *Broker) approve(ctx context.Context, s *session.Session, ctl wire.Contr
 		return b.granted(s, l, binding, err)
 	}
 	l, err = b.promote(ctx, s, t.Hash(), binding, s.Generation)
+	if err == nil {
+		s.Repin()
+	}
 	return b.granted(s, l, binding, err)
 }
 

@@ -81,7 +81,7 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 		return b.revoke(ctl)
 	case wire.VerbAudit:
 		h := b.audit.Head()
-		return wire.Result{Audit: &wire.Head{Seq: h.Seq, Hash: h.Hash, Dir: b.opt.Paths.AuditDir, Alarmed: b.audit.Err() != nil}}
+		return wire.Result{Audit: &wire.Head{Seq: h.Seq, Hash: h.Hash, Dir: b.opt.Paths.AuditDir, Alarmed: b.audit.Err() != nil || b.audit.Fault() != ""}}
 	case wire.VerbStop:
 		b.stop()
 		return wire.Result{}

@@ -67,6 +67,9 @@ func (c *call) record(b *Broker, v verdict.Verdict) audit.Record {
 	}
 	if c.role == wire.RoleObserve {
 		r.Verdict = "" // nothing was asked
+		if c.note != "" {
+			r.Code = c.note
+		}
 	}
 	if exe, err := c.peer.Process().Exe(); err == nil {
 		r.CallerExe = exe

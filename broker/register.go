@@ -19,30 +19,57 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-// serveRegister makes the connecting process the anchor of a new session. The
-// connection stays open until the process execs its runtime, which closes it:
-// that is how the broker learns of the moment.
-func (b *Broker) serveRegister(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
+// serveControl answers a control request of broker.sock: a launcher's, or one of
+// a session's own recovery tool.
+func (b *Broker) serveControl(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
 	req, give, err := b.receive(conn, h)
 	if err != nil {
 		return
 	}
 	defer give()
 	var ctl wire.Control
-	if err := strictjson.Decode(req.Control, &ctl); err != nil || ctl.Verb != wire.VerbRegister || ctl.Register == nil || len(req.Body) != 0 {
-		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "registering", "", "the request is not one of a launcher", "use the guard that belongs to this broker")})
+	if err := strictjson.Decode(req.Control, &ctl); err != nil {
+		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "reading", "the request", err.Error(), "use the guard that belongs to this broker")})
+		return
+	}
+	if ctl.Verb == wire.VerbRegister && ctl.Register != nil && len(req.Body) == 0 {
+		b.serveRegister(ctx, conn, p, *ctl.Register)
 		return
 	}
 	verbCtx, cancel := context.WithTimeout(ctx, verbTime)
 	defer cancel()
-	s, werr := b.register(verbCtx, p, *ctl.Register)
+	b.result(conn, b.sessionVerb(verbCtx, p, ctl, req.Body))
+}
+
+// sessionVerb answers a process that is inside a session.
+func (b *Broker) sessionVerb(ctx context.Context, p peer.Peer, ctl wire.Control, body []byte) wire.Result {
+	s, path, err := b.sessions.Find(p.Process())
+	if err != nil {
+		return wire.Result{Error: wireError(verdict.NotRegistered, "looking up the session of", "pid "+itoa(p.PID()), "no live registered session is among its ancestors", "start the agent with: guard launch RUNTIME")}
+	}
+	switch ctl.Verb {
+	case wire.VerbProofKnown, wire.VerbProofDone:
+		return b.proof(p, s, ctl)
+	case wire.VerbContext, wire.VerbRecoverBegin, wire.VerbRecoverPromote:
+		return b.recover(ctx, p, s, path, ctl, body)
+	}
+	return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this socket doesn't take the verb", "use the guard that belongs to this broker")}
+}
+
+// serveRegister makes the connecting process the anchor of a new session. The
+// connection stays open until the process execs its runtime, which closes it:
+// that is how the broker learns of the moment.
+func (b *Broker) serveRegister(ctx context.Context, conn *peer.Conn, p peer.Peer, r wire.Register) {
+	verbCtx, cancel := context.WithTimeout(ctx, verbTime)
+	defer cancel()
+	s, werr := b.register(verbCtx, p, r)
 	if werr != nil {
 		b.record(audit.Record{Event: audit.EventSession, Code: werr.Code, Reason: werr.Message, CallerPID: p.PID()})
 		b.result(conn, wire.Result{Error: werr})
 		return
 	}
 	view := s.View(b.opt.Clock.Now())
-	b.result(conn, wire.Result{Session: &view})
+	b.result(conn, wire.Result{Session: &view, Launch: &wire.Launch{Nonce: s.Nonce, Server: s.Server}})
 	b.awaitExec(ctx, conn, s)
 }
 
@@ -67,13 +94,16 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 	}
 	s := &session.Session{
 		ID: newSessionID(), Generation: 1, Runtime: r.Runtime, UID: p.UID(), Dir: filepath.Clean(r.Dir), Command: r.Command,
-		Anchor: anchor, Started: b.opt.Clock.Wall(), Unenforced: privileged,
+		Anchor: anchor, Started: b.opt.Clock.Wall(), Unenforced: privileged, Nonce: randomHex(16), Unattended: r.Unattended,
+	}
+	if b.opt.Config.Lease.Promotion == "self" && r.Runtime != runtimes.Exec {
+		s.Server = "guard-" + randomHex(8)
 	}
 	if werr := b.resume(s, r.Resume); werr != nil {
 		_ = anchor.Close()
 		return nil, werr
 	}
-	s.Start(false, false)
+	s.Start(false)
 	if werr := b.addSession(ctx, s); werr != nil {
 		_ = anchor.Close()
 		return nil, werr
@@ -130,7 +160,7 @@ func (b *Broker) awaitExec(ctx context.Context, conn *peer.Conn, s *session.Sess
 		return // the launcher said something more, or the broker stops
 	}
 	if s.Anchor.Alive() {
-		s.MarkLaunched()
+		s.MarkLaunched(b.opt.Clock.Now())
 		b.record(b.sessionEvent(s, "launched", ""))
 	}
 }
@@ -139,6 +169,7 @@ func (b *Broker) sessionRecord(s *session.Session, gateSeen bool) store.Session 
 	return store.Session{
 		ID: s.ID, Runtime: s.Runtime, Dir: s.Dir, Command: s.Command, BootID: b.bootID, UID: s.UID, Generation: s.Generation,
 		PID: s.Anchor.PID(), Inode: s.Anchor.Inode(), StartTime: s.Anchor.StartTime(), GateSeen: gateSeen, Started: s.Started,
+		Server: s.Server, Alarm: s.Alarm(),
 	}
 }
 

@@ -75,7 +75,7 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, busy bool) {
 	case busy:
 		b.result(conn, wire.Result{Error: wireError(verdict.BrokerBusy, "registering", "", "as many connections as the broker can hold are open", "try again")})
 	default:
-		b.serveRegister(ctx, conn, p, h)
+		b.serveControl(ctx, conn, p, h)
 	}
 }
 

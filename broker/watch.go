@@ -42,7 +42,7 @@ func (b *Broker) exited(s *session.Session) {
 	b.record(b.sessionEvent(s, "ended", "the anchor has exited"))
 	b.ended.add(b.sessionRecord(s, false))
 	b.sessions.Remove(s)
-	_ = s.Anchor.Close()
+	s.Release()
 }
 
 // sweep tidies up: leases whose end has come, counted denials, old tokens. No
@@ -57,7 +57,9 @@ func (b *Broker) sweep(ctx context.Context) {
 					b.opt.Checkpoints.Forget(s.Key())
 				}
 			}
+			b.seeDirectory(s)
 		}
+		b.endUnproved(now)
 		for _, r := range b.denials.Flush(now) {
 			b.audit.Log(r)
 		}
@@ -107,9 +109,12 @@ func (b *Broker) restore() error {
 		privileged, err := anchor.Privileged()
 		s := &session.Session{
 			ID: r.ID, Generation: r.Generation, Runtime: r.Runtime, UID: r.UID, Dir: r.Dir, Command: r.Command,
-			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil,
+			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil, Restored: true, Server: r.Server,
 		}
-		s.Start(true, r.GateSeen)
+		s.Start(r.GateSeen)
+		if r.Alarm != "" {
+			s.Lock(r.Alarm)
+		}
 		if err := b.sessions.Add(s); err != nil {
 			b.opt.Log.Warn("restoring a session", "session", r.ID, "error", err)
 			b.ended.add(r)

@@ -30,6 +30,10 @@ type Session struct {
 	// Unenforced marks a session of root or with capabilities that undo every
 	// boundary: it is judged like any other, but nothing holds it.
 	Unenforced bool
+	Nonce      string // stands in every denial before exec
+	Server     string // name of the session's own MCP server; empty: no recovery by the agent
+	Unattended bool   // nobody sits before the runtime
+	Restored   bool   // its launch was seen by an earlier broker
 
 	commit sync.Mutex // serialises slow promotions; see Commit
 
@@ -43,18 +47,23 @@ type Session struct {
 	denied   uint64
 	last     *wire.CheckpointInfo
 	denial   *wire.Denial
+	since    clock.Instant // of the exec
+	proving  bool          // the gate was heard before exec
+	recovery recovery
+	alarm    string // what locks promotion
+	verdicts verdicts
 }
 
 // Start gives the session its lease, with no authority. A restored session has
 // its launch behind it and remembers whether its gate was seen.
-func (s *Session) Start(restored, gateSeen bool) {
+func (s *Session) Start(gateSeen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lease = lease.New(s.Generation)
 	if gateSeen {
 		s.lease, _, _ = lease.Apply(s.lease, lease.GateSeen{}, 0)
 	}
-	if restored {
+	if s.Restored {
 		s.launched = true
 		s.lease, _, _ = lease.Apply(s.lease, lease.Lower{Cause: lease.Restarted}, 0)
 	}
@@ -91,10 +100,35 @@ func (s *Session) Commit() (unlock func()) {
 }
 
 // MarkLaunched notes that the runtime has been exec'd.
-func (s *Session) MarkLaunched() {
+func (s *Session) MarkLaunched(now clock.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.launched = true
+	s.launched, s.since = true, now
+}
+
+// Unseen is how long the runtime has run without its gate being heard.
+func (s *Session) Unseen(now clock.Instant) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.launched || s.Restored || s.lease.GateSeen() {
+		return 0
+	}
+	return now.Sub(s.since)
+}
+
+// HeardProving notes that the installed gate asked before exec; Proved says
+// whether it did.
+func (s *Session) HeardProving() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proving = true
+}
+
+// Proved says whether the gate was heard before exec.
+func (s *Session) Proved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proving && !s.launched
 }
 
 // Launched says whether the runtime has been exec'd.
@@ -175,11 +209,14 @@ func (s *Session) View(now clock.Instant) wire.Session {
 		Generation: l.Generation(), Cycle: l.Cycle(), AnchorPID: s.Anchor.PID(),
 		UID: s.UID, Dir: s.Dir, Command: s.Command, Launched: s.launched,
 		ExpiresInS: int64((l.Left(now) + time.Second - 1) / time.Second),
-		GateSeen:   l.GateSeen(), Host: "unproved", Enforced: !s.Unenforced,
+		GateSeen:   l.GateSeen(), Host: "unproved", Enforced: !s.Unenforced, Alarm: s.alarm,
 		LastCheckpoint: s.last, LastDenial: s.denial, Calls: s.calls, Denied: s.denied, Started: s.Started,
 	}
-	if l.GateSeen() {
-		v.Host = "ungated host" // an exec session: nothing proves that its host asks every time
+	switch {
+	case s.Runtime == "exec":
+		v.Host = "ungated host" // nothing proves that it asks every time
+	case l.GateSeen():
+		v.Host = "gated"
 	}
 	if l.State() != lease.Verified {
 		v.Reason = l.Cause().String()

@@ -25,6 +25,8 @@ type Session struct {
 	StartTime  uint64    `json:"start_time"`
 	GateSeen   bool      `json:"gate_seen"`
 	Started    time.Time `json:"started"`
+	Server     string    `json:"server,omitempty"` // of the session's own recovery tool
+	Alarm      string    `json:"alarm,omitempty"`  // what locks its promotion
 }
 
 func decodeSession(key, value []byte) (Session, error) {

@@ -3,6 +3,8 @@ package dialect
 import (
 	"fmt"
 	"path"
+	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -48,6 +50,9 @@ var claudeBuiltins = map[string]BuiltinKind{
 	"AskUserQuestion": LeaseOnlyTool, "SendMessage": LeaseOnlyTool,
 }
 
+// claudeCompleted are tools whose answers a person adds to the input.
+var claudeCompleted = map[string]bool{"AskUserQuestion": true, "ExitPlanMode": true}
+
 // The payload's keys that something depends on. A key that equals one of them
 // only after case folding makes the payload malformed.
 const (
@@ -59,7 +64,7 @@ const (
 
 var claudeKeys = []string{
 	keyEvent, keySession, keyTool, keyInput,
-	"tool_use_id", "agent_id", "agent_type", "cwd", "source", "permission_mode",
+	"tool_use_id", "agent_id", "agent_type", "cwd", "source", "permission_mode", "duration_ms",
 }
 
 func parseClaude(role wire.Role, payload []byte) (Event, error) {
@@ -82,6 +87,7 @@ func parseClaude(role wire.Role, payload []byte) (Event, error) {
 	ev.ToolUse, ev.Cwd = optional(fields, "tool_use_id"), optional(fields, "cwd")
 	ev.Agent, ev.AgentType = optional(fields, "agent_id"), optional(fields, "agent_type")
 	ev.Source, ev.Mode = optional(fields, "source"), optional(fields, "permission_mode")
+	ev.Duration = duration(fields["duration_ms"])
 	if !known.tool {
 		return ev, nil
 	}
@@ -198,3 +204,12 @@ func renderClaude(ev Event, v verdict.Verdict) wire.Reply {
 // old settings in force, or the prompt from the model; an object with another
 // event's name would be an error of the hook instead.
 func block(quoted string) string { return `{"decision":"block","reason":` + quoted + `}` }
+
+// duration reads a number of milliseconds; anything else is no duration.
+func duration(raw []byte) time.Duration {
+	ms, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || ms < 0 || ms > float64(24*time.Hour/time.Millisecond) {
+		return 0
+	}
+	return time.Duration(ms * float64(time.Millisecond))
+}

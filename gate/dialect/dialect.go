@@ -16,6 +16,7 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -48,8 +49,9 @@ type Event struct {
 	Agent       string // of a subagent
 	AgentType   string
 	Cwd         string
-	Source      string // SessionStart: what started it; ConfigChange: which settings
-	Mode        string // the host's permission mode
+	Source      string        // SessionStart: what started it; ConfigChange: which settings
+	Mode        string        // the host's permission mode
+	Duration    time.Duration // PostToolUse: how long the tool ran, zero when the host doesn't say
 }
 
 // Class says whether a tool may run without a lease.
@@ -94,6 +96,12 @@ func Builtin(host wire.Host, tool string) BuiltinKind {
 		return claudeBuiltins[tool]
 	}
 	return NotBuiltin
+}
+
+// PersonCompletes says whether the host lets a person fill in a tool's input
+// after it was judged, so that another input may run.
+func PersonCompletes(host wire.Host, tool string) bool {
+	return host == wire.HostClaude && claudeCompleted[tool]
 }
 
 // ReadPaths returns the files and directories that a tool of class Read names,

@@ -84,3 +84,14 @@ func (p *Process) Exe() (string, error) {
 	})
 	return path, err
 }
+
+// Cwd returns the process's working directory, as the kernel gives it: " (deleted)"
+// follows when the directory is gone.
+func (p *Process) Cwd() (string, error) {
+	var cwd string
+	err := p.withDir(func(d proc.Dir) (err error) {
+		cwd, err = d.Cwd()
+		return err
+	})
+	return cwd, err
+}

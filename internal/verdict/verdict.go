@@ -92,6 +92,7 @@ const (
 	NestedLaunch   Code = "nested_launch"
 	LimitReached   Code = "limit_reached"
 	ConfigInvalid  Code = "config_invalid"
+	AlarmRaised    Code = "alarm_raised"
 	FlagRefused    Code = "flag_refused"
 	BadRequest     Code = "bad_request"
 	StoreFailed    Code = "store_failed"

@@ -45,7 +45,8 @@ type Control struct {
 	All        bool       `json:"all,omitempty"`
 	Documents  []Document `json:"documents,omitempty"`
 	Register   *Register  `json:"register,omitempty"`
-	Digest     string     `json:"digest,omitempty"` // proof_*: SHA-256 in hex of all that was proved
+	Digest     string     `json:"digest,omitempty"`      // proof_*: SHA-256 in hex of all that was proved
+	ClearAlarm bool       `json:"clear_alarm,omitempty"` // verify and approve: the operator has seen the alarm
 }
 
 // Register is what a launcher says of the session that it wants.
@@ -54,6 +55,9 @@ type Register struct {
 	Resume  string `json:"resume,omitempty"` // session id whose next generation this is
 	Dir     string `json:"dir"`              // working directory, absolute
 	Command string `json:"command"`          // what will be exec'd, for people
+	// Unattended: nobody sits before the runtime, so that a gate which stays
+	// silent is a fault (launch.unproved).
+	Unattended bool `json:"unattended,omitempty"`
 }
 
 // Document describes one context document; its bytes follow in the frame's
@@ -175,9 +179,10 @@ type Session struct {
 	ExpiresInS     int64           `json:"expires_in_s"`
 	Reason         string          `json:"reason,omitempty"` // why it is not VERIFIED
 	GateSeen       bool            `json:"gate_seen"`
-	Host           string          `json:"host"`      // gated, ungated host, unproved
-	Enforced       bool            `json:"enforced"`  // false: nothing is enforced against it (root session)
-	OnlySelf       bool            `json:"only_self"` // the answer shows only the asking session
+	Host           string          `json:"host"`            // gated, ungated host, unproved
+	Alarm          string          `json:"alarm,omitempty"` // what locks promotion until an operator clears it
+	Enforced       bool            `json:"enforced"`        // false: nothing is enforced against it (root session)
+	OnlySelf       bool            `json:"only_self"`       // the answer shows only the asking session
 	LastCheckpoint *CheckpointInfo `json:"last_checkpoint"`
 	LastDenial     *Denial         `json:"last_denial"`
 	Calls          uint64          `json:"calls"`

@@ -1,0 +1,128 @@
+package broker
+
+import (
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/gate/dialect"
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/verdict"
+)
+
+// Alarms: a call that ran, held against what was answered before it ran. Each
+// revokes and locks promotion until an operator clears it.
+const (
+	alarmIgnored    = "verdict_ignored"         // it was denied, yet it ran
+	alarmUngated    = "ungated_call"            // nobody asked before it ran
+	alarmInput      = "input_changed"           // another input ran than the one judged
+	alarmAskedLease = "asked_ran_without_lease" // a person was asked, and the lease was gone when it ran
+	noteUnmatched   = "post_unmatched"          // no answer is known, for an innocent reason
+	noteEndedAfter  = "ended_after_lease"       // it passed, and ran on after its lease had ended
+	noteCompleted   = "completed_by_person"     // the host let a person complete the input
+	slack           = 2 * time.Second           // between a host's clock of a call and ours
+)
+
+// remember keeps the answer to a call, for the event after it ran.
+func (b *Broker) remember(c *call, v verdict.Verdict) {
+	if c.event.Kind != dialect.ToolCall || c.event.ToolUse == "" || !c.own {
+		return
+	}
+	c.session.Remember(c.key(), session.Judged{
+		Kind: v.Kind, Input: canonical(c.event.Input), Lowerings: c.lowerings, Mutator: c.class == classMutator,
+	}, b.opt.Clock.Now())
+}
+
+func (c *call) key() session.CallKey {
+	return session.CallKey{Host: c.event.HostSession, ToolUse: c.event.ToolUse}
+}
+
+// canonical digests an input by its meaning: a host may write the same object
+// with other blanks, or its keys in another order.
+func canonical(input []byte) [sha256.Size]byte {
+	v := jsontext.Value(input).Clone()
+	if err := v.Canonicalize(); err != nil {
+		return sha256.Sum256(input)
+	}
+	return sha256.Sum256(v)
+}
+
+// ran holds a call that has run against its answer.
+func (b *Broker) ran(c *call) {
+	if c.event.Name != "PostToolUse" || c.event.ToolUse == "" || !c.own {
+		return
+	}
+	judged, known, excused := c.session.Recall(c.key())
+	if !known {
+		b.ranUnknown(c, excused)
+		return
+	}
+	l := c.session.Lease(b.opt.Clock.Now())
+	lost := judged.Mutator && (l.State() != lease.Verified || l.Lowerings() != judged.Lowerings)
+	switch {
+	case judged.Kind == verdict.Deny:
+		b.alarm(c, alarmIgnored)
+	case judged.Input != canonical(c.event.Input):
+		if dialect.PersonCompletes(c.host, c.event.Tool) {
+			b.note(c, noteCompleted)
+			return
+		}
+		b.alarm(c, alarmInput)
+	case judged.Kind == verdict.Ask && lost:
+		b.alarm(c, alarmAskedLease)
+	case lost:
+		b.note(c, noteEndedAfter)
+	}
+}
+
+// ranUnknown judges a call that nobody remembers to have asked: it may have
+// asked an earlier broker, or in a payload that could not be read.
+func (b *Broker) ranUnknown(c *call, excused bool) {
+	began := b.opt.Clock.Now().Add(-c.event.Duration - slack)
+	if excused || c.session.Restored && (c.event.Duration == 0 || began < b.since) {
+		b.note(c, noteUnmatched)
+		return
+	}
+	b.alarm(c, alarmUngated)
+}
+
+// alarm takes the lease, locks promotion and says so.
+func (b *Broker) alarm(c *call, what string) {
+	c.session.Lock(what)
+	l := b.lower(c.session, lease.Alarmed, "alarm "+what)
+	r := b.leaseRecord(c.session, l, what, "tool "+verdict.Object(c.event.Tool))
+	r.Event, r.Tool, r.ToolUse, r.HostSession, r.HookEvent = audit.EventAlarm, c.event.Tool, c.event.ToolUse, c.event.HostSession, c.event.Name
+	b.record(r)
+	b.saveSession(c.session)
+}
+
+// clearAlarm unlocks promotion: an operator has looked at the alarm.
+func (b *Broker) clearAlarm(ctx context.Context, s *session.Session) {
+	if s.Alarm() == "" {
+		return
+	}
+	s.ClearAlarm()
+	b.record(b.sessionEvent(s, "alarm_cleared", ""))
+	if err := b.store.PutSession(ctx, b.sessionRecord(s, s.Lease(b.opt.Clock.Now()).GateSeen())); err != nil {
+		b.opt.Log.Warn("storing that an alarm was cleared", "session", s.ID, "error", err) // it would only lock again after a restart
+	}
+}
+
+// saveSession writes the lock down without waiting: it holds in memory already.
+func (b *Broker) saveSession(s *session.Session) {
+	b.spawn(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+		defer cancel()
+		if err := b.store.PutSession(ctx, b.sessionRecord(s, s.Lease(b.opt.Clock.Now()).GateSeen())); err != nil {
+			b.opt.Log.Warn("storing an alarm", "session", s.ID, "error", err)
+		}
+	})
+}
+
+func (b *Broker) note(c *call, what string) {
+	c.note = what
+}

@@ -1,0 +1,48 @@
+package broker
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/paths"
+)
+
+// seeDirectory revokes a lease whose runtime stands in a directory that is gone:
+// some hosts can't start a hook from there and go on without. In system mode the
+// broker can't read another user's working directory; the docs say so.
+func (b *Broker) seeDirectory(s *session.Session) {
+	if b.opt.Paths.Mode != paths.User || s.Lease(b.opt.Clock.Now()).State() == lease.Unverified {
+		return
+	}
+	cwd, err := s.Anchor.Cwd()
+	if err != nil || !strings.HasSuffix(cwd, " (deleted)") {
+		return
+	}
+	if _, err := os.Lstat(cwd); err != nil { // else it is only called so
+		b.lower(s, lease.Observed, "the runtime's working directory is gone")
+	}
+}
+
+// endUnproved ends unattended sessions whose gate stays silent, where the
+// operator wants that. An interactive client sends nothing while a dialog waits,
+// so it is only shown.
+func (b *Broker) endUnproved(now clock.Instant) {
+	cfg := &b.opt.Config.Launch
+	if cfg.Unproved != "end" {
+		return
+	}
+	for _, s := range b.sessions.All() {
+		if !s.Unattended || s.Unseen(now) <= cfg.ProveTimeout || s.Gone() {
+			continue
+		}
+		b.record(b.sessionEvent(s, "unproved_ended", "its host's gate was not heard within launch.prove_timeout"))
+		if err := s.Anchor.Signal(unix.SIGKILL); err != nil {
+			b.opt.Log.Warn("ending an unproved session", "session", s.ID, "error", err)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package broker
+
+import (
+	"leaseguard.internal/internal/runtimes"
+	"leaseguard.internal/internal/wire"
+)
+
+// hostsOwn says whether the event comes from the host itself: the caller is the
+// installed gate, a child of the anchor, on a socketpair that the anchor made.
+// Anybody below the anchor may start the gate with a payload of his own; that
+// is judged like any other call, but proves and opens nothing. In an exec
+// session the command calls the gate as it likes, so every descendant counts.
+func (b *Broker) hostsOwn(c *call) bool {
+	if c.session.Runtime == runtimes.Exec {
+		return true
+	}
+	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)
+}
+
+// installedGate says whether the caller runs the gate that stands beside the
+// broker.
+func (b *Broker) installedGate(c *call) bool {
+	exe, err := c.peer.Process().Exe()
+	return err == nil && exe == b.gate
+}

@@ -1,0 +1,98 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/broker/token"
+	"leaseguard.internal/gate/dialect"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/strictjson"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// recoveryTool is the name under which the host offers the session's own
+// recovery tool. The server's part can't be guessed by a project.
+func recoveryTool(s *session.Session) string {
+	if s.Server == "" {
+		return ""
+	}
+	return "mcp__" + s.Server + "__recover"
+}
+
+// isRecovery says whether the call is for the session's own recovery tool. If
+// the host itself announces it, the broker opens to that one call for seconds.
+func (b *Broker) isRecovery(c *call) bool {
+	if name := recoveryTool(c.session); name == "" || c.event.Tool != name || c.event.Kind != dialect.ToolCall {
+		return false
+	}
+	if hash, err := recoveryArguments(c.event.Input); err == nil && c.own {
+		c.session.Announce(hash, b.opt.Clock.Now())
+	}
+	return true
+}
+
+// recoveryArguments reads the recovery tool's input: nothing, which begins, or
+// a token, which promotes.
+func recoveryArguments(input []byte) (lease.Hash, error) {
+	var in struct {
+		Token string `json:"token"`
+	}
+	if err := strictjson.Decode(input, &in); err != nil || in.Token == "" {
+		return lease.Hash{}, err
+	}
+	t, err := token.Parse(in.Token)
+	return t.Hash(), err
+}
+
+// recover answers the process that serves the recovery tool. It must be a child
+// of the anchor in the anchor's own process session: tools of a host run in
+// sessions of their own.
+func (b *Broker) recover(ctx context.Context, p peer.Peer, s *session.Session, path []session.Step, ctl wire.Control, body []byte) wire.Result {
+	if err := b.pin(p, s, path); err != nil {
+		b.record(b.sessionEvent(s, "recovery_refused", err.Error()))
+		return wire.Result{Error: wireError(verdict.NotOperator, "recovering session", s.ID, err.Error(), "guard approve "+s.ID+" (an operator runs it, outside the session)")}
+	}
+	if ctl.Session = s.ID; ctl.Verb == wire.VerbContext {
+		return b.grant(ctx, ctl, body)
+	}
+	var hash lease.Hash
+	if ctl.Verb == wire.VerbRecoverPromote {
+		t, err := token.Parse(ctl.Token)
+		if err != nil {
+			return b.granted(s, lease.Lease{}, lease.Hash{}, errTokenUnknown)
+		}
+		hash = t.Hash()
+	}
+	if err := s.TakeRecovery(hash, b.opt.Clock.Now()); err != nil {
+		b.record(b.sessionEvent(s, "recovery_refused", err.Error()))
+		return wire.Result{Error: wireError(verdict.GateUnseen, "recovering session", s.ID, err.Error(), "call the recovery tool through the host")}
+	}
+	ctl.Verb = map[wire.Verb]wire.Verb{wire.VerbRecoverBegin: wire.VerbVerify, wire.VerbRecoverPromote: wire.VerbPromote}[ctl.Verb]
+	return b.grant(ctx, ctl, body)
+}
+
+func (b *Broker) pin(p peer.Peer, s *session.Session, path []session.Step) error {
+	switch {
+	case s.Server == "":
+		return errors.New("lease.promotion is operator")
+	case !s.Launched() || len(path) != 2:
+		return errors.New("the caller is not a child of the session's runtime")
+	}
+	mine, err := p.Process().SessionID()
+	if err != nil {
+		return err
+	}
+	anchors, err := s.Anchor.SessionID()
+	if err != nil {
+		return err
+	}
+	if mine != anchors {
+		return fmt.Errorf("the caller is in process session %d, the runtime in %d", mine, anchors)
+	}
+	return s.Pin(p.Process())
+}

@@ -1,0 +1,113 @@
+package session
+
+import (
+	"crypto/sha256"
+	"time"
+
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/verdict"
+)
+
+// Bounds of what is remembered of a session's calls.
+const (
+	keepVerdicts = 10_000
+	keepFor      = 24 * time.Hour
+)
+
+// CallKey names one tool call of a host.
+type CallKey struct{ Host, ToolUse string }
+
+// Judged is what was answered to a call before it ran.
+type Judged struct {
+	Kind      verdict.Kind
+	Input     [sha256.Size]byte // of the input in canonical form
+	Lowerings uint64            // the lease's count then
+	Mutator   bool
+	at        clock.Instant
+	nth       uint64
+}
+
+// verdicts are the newest answers by call, the oldest dropped for room.
+type verdicts struct {
+	byCall   map[CallKey]Judged
+	order    []asked // in the order of asking
+	asked    uint64  // calls so far
+	unparsed int     // denials of payloads that named no call
+}
+
+// asked is one place in the order: a key that was asked again since has another.
+type asked struct {
+	key CallKey
+	nth uint64
+}
+
+// Remember keeps the answer to a call; the latest counts.
+func (s *Session) Remember(key CallKey, j Judged, now clock.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &s.verdicts
+	if v.byCall == nil {
+		v.byCall = map[CallKey]Judged{}
+	}
+	v.asked++
+	j.at, j.nth = now, v.asked
+	v.byCall[key] = j
+	v.order = append(v.order, asked{key, v.asked})
+	for first := v.order[0]; len(v.order) > keepVerdicts || now.Sub(v.byCall[first.key].at) > keepFor; first = v.order[0] {
+		v.order = v.order[1:]
+		if v.byCall[first.key].nth == first.nth {
+			delete(v.byCall, first.key)
+		}
+		if len(v.order) == 0 {
+			break
+		}
+	}
+}
+
+// Unparsed notes a denial whose payload named no call: a call that runs all the
+// same can't be told from one that never asked.
+func (s *Session) Unparsed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.verdicts.unparsed++
+}
+
+// Recall takes what was answered to a call that has run by now. Where nothing
+// is known, excused says that there is an innocent reason.
+func (s *Session) Recall(key CallKey) (j Judged, known, excused bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := &s.verdicts
+	if j, known = v.byCall[key]; known {
+		delete(v.byCall, key)
+		return j, true, false
+	}
+	if v.unparsed > 0 {
+		v.unparsed--
+		return Judged{}, false, true
+	}
+	return Judged{}, false, false
+}
+
+// Lock keeps promotion from the session until an operator clears the alarm.
+func (s *Session) Lock(alarm string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.alarm == "" {
+		s.alarm = alarm
+	}
+}
+
+// Alarm is what locks promotion, empty when nothing does.
+func (s *Session) Alarm() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.alarm
+}
+
+// ClearAlarm unlocks promotion.
+func (s *Session) ClearAlarm() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alarm = ""
+}
