@@ -82,8 +82,8 @@ func (b *Broker) ran(c *call) {
 // ranUnknown judges a call that nobody remembers to have asked: it may have
 // asked an earlier broker, or in a payload that could not be read.
 func (b *Broker) ranUnknown(c *call, excused bool) {
-	began := b.opt.Clock.Now().Add(-c.event.Duration - slack)
-	if excused || c.session.Restored && (c.event.Duration == 0 || began < b.since) {
+	began := b.opt.Clock.Now().Add(-time.Duration(c.event.RanMS)*time.Millisecond - slack)
+	if excused || c.session.Restored && (c.event.RanMS == 0 || began < b.since) {
 		b.note(c, noteUnmatched)
 		return
 	}

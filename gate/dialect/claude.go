@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -87,7 +86,7 @@ func parseClaude(role wire.Role, payload []byte) (Event, error) {
 	ev.ToolUse, ev.Cwd = optional(fields, "tool_use_id"), optional(fields, "cwd")
 	ev.Agent, ev.AgentType = optional(fields, "agent_id"), optional(fields, "agent_type")
 	ev.Source, ev.Mode = optional(fields, "source"), optional(fields, "permission_mode")
-	ev.Duration = duration(fields["duration_ms"])
+	ev.RanMS = milliseconds(fields["duration_ms"])
 	if !known.tool {
 		return ev, nil
 	}
@@ -205,11 +204,12 @@ func renderClaude(ev Event, v verdict.Verdict) wire.Reply {
 // event's name would be an error of the hook instead.
 func block(quoted string) string { return `{"decision":"block","reason":` + quoted + `}` }
 
-// duration reads a number of milliseconds; anything else is no duration.
-func duration(raw []byte) time.Duration {
+// milliseconds reads a duration; anything else is none.
+func milliseconds(raw []byte) int64 {
+	const day = 24 * 60 * 60 * 1000
 	ms, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || ms < 0 || ms > float64(24*time.Hour/time.Millisecond) {
+	if err != nil || ms < 0 || ms > day {
 		return 0
 	}
-	return time.Duration(ms * float64(time.Millisecond))
+	return int64(ms)
 }

@@ -16,7 +16,6 @@ package dialect
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -49,9 +48,9 @@ type Event struct {
 	Agent       string // of a subagent
 	AgentType   string
 	Cwd         string
-	Source      string        // SessionStart: what started it; ConfigChange: which settings
-	Mode        string        // the host's permission mode
-	Duration    time.Duration // PostToolUse: how long the tool ran, zero when the host doesn't say
+	Source      string // SessionStart: what started it; ConfigChange: which settings
+	Mode        string // the host's permission mode
+	RanMS       int64  // PostToolUse: how long the tool ran, in milliseconds; zero when the host does not say
 }
 
 // Class says whether a tool may run without a lease.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -50,7 +49,7 @@ func TestParse(t *testing.T) {
 		{"session start", event("SessionStart", `,"source":"compact"`), wire.RoleObserve,
 			Event{Kind: Observer, Name: "SessionStart", HostSession: "s1", Source: "compact"}},
 		{"after a tool", event("PostToolUse", tool+`,"tool_response":[1,{"a":null}],"duration_ms":3`), wire.RoleObserve,
-			Event{Kind: Observer, Name: "PostToolUse", HostSession: "s1", Tool: "Bash", Input: input, Duration: 3 * time.Millisecond}},
+			Event{Kind: Observer, Name: "PostToolUse", HostSession: "s1", Tool: "Bash", Input: input, RanMS: 3}},
 		{"end of a subagent", event("SubagentStop", `,"agent_id":"a","agent_type":""`), wire.RoleObserve,
 			Event{Kind: Observer, Name: "SubagentStop", HostSession: "s1", Agent: "a"}},
 		{"optional fields of other types", event("PreToolUse", tool+`,"cwd":5,"agent_id":null,"tool_use_id":["x"],"permission_mode":{}`), wire.RoleDecide,

@@ -4,13 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The scripted agent stands in for a coding agent's host: it runs inside a
@@ -38,13 +40,15 @@ const maxLine = 32 << 20
 func Serve(in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
-	answers := json.NewEncoder(out)
 	for lines.Scan() {
 		var orders []Order
 		if err := json.Unmarshal(lines.Bytes(), &orders); err != nil {
 			return fmt.Errorf("reading an order: %w", err)
 		}
-		if err := answers.Encode(runAll(orders)); err != nil {
+		if err := json.MarshalWrite(out, runAll(orders)); err != nil {
+			return err
+		}
+		if _, err := out.Write([]byte{'\n'}); err != nil {
 			return err
 		}
 	}
@@ -132,7 +136,7 @@ func (a *Agent) Call(ctx context.Context, tool, input string) (Answer, error) {
 func Payload(tool, input string, n int) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"hook_event_name": "PreToolUse", "session_id": "scripted-conversation", "cwd": "/", "permission_mode": "bypassPermissions",
-		"transcript_path": "/dev/null", "tool_name": tool, "tool_input": json.RawMessage(input), "tool_use_id": "toolu_" + strconv.Itoa(n),
+		"transcript_path": "/dev/null", "tool_name": tool, "tool_input": jsontext.Value(input), "tool_use_id": "toolu_" + strconv.Itoa(n),
 	})
 }
 

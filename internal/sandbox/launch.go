@@ -4,13 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
+
+	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/wire"

@@ -2,10 +2,11 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/wire"
