@@ -24,6 +24,7 @@ var blanks = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "GUID"},
 	{regexp.MustCompile(`\b[0-9a-f]{16}\b`), "SESSION"},
 	{regexp.MustCompile(`pid \d+`), "pid N"},
+	{regexp.MustCompile(`nonce [0-9a-f]{32}`), "nonce NONCE"},
 	{regexp.MustCompile(`/tmp/[^ "']*?/(run|config|state)/guard`), "$1"},
 	{regexp.MustCompile(`"guard:[^"]*"`), "TAG"},
 	{regexp.MustCompile(`/tmp/guard-[^ ":']*`), "DIR"},

@@ -48,7 +48,7 @@ func playHook(args []string) int {
 		Event string `json:"hook_event_name"`
 		Tool  string `json:"tool_name"`
 	}
-	if err := json.Unmarshal(payload, &p); err != nil {
+	if err := json.Unmarshal(payload, &p, lenient); err != nil {
 		fmt.Fprintln(os.Stderr, "reading payload:", err)
 		return 2
 	}
@@ -83,7 +83,7 @@ func playMCP(args []string) int {
 			Method string         `json:"method"`
 			Params jsontext.Value `json:"params"`
 		}
-		if err := json.Unmarshal(in.Bytes(), &m); err != nil || m.ID == nil {
+		if err := json.Unmarshal(in.Bytes(), &m, lenient); err != nil || m.ID == nil {
 			continue // a notification
 		}
 		answer := map[string]any{"jsonrpc": "2.0", "id": m.ID}
@@ -92,7 +92,7 @@ func playMCP(args []string) int {
 		} else {
 			answer["result"] = result
 		}
-		out, err := json.Marshal(answer)
+		out, err := json.Marshal(answer, lenient)
 		if err != nil {
 			return 1
 		}
@@ -108,7 +108,7 @@ func serveMCP(dir string, tools []string, method string, params jsontext.Value) 
 		Arguments jsontext.Value `json:"arguments"`
 	}
 	if params != nil {
-		if err := json.Unmarshal(params, &p); err != nil {
+		if err := json.Unmarshal(params, &p, lenient); err != nil {
 			return nil, err
 		}
 	}

@@ -35,8 +35,9 @@ type world struct {
 	Records string // what hooks and MCP servers saw
 	Marker  string // a file that a tool call makes
 	Model   *fakemodel.Server
-	Client  string   // default the tested version
-	Env     []string // added to the clean environment
+	Client  string      // default the tested version
+	Env     []string    // added to the clean environment
+	Until   func() bool // when set, an unattended run is ended as soon as it holds
 }
 
 // newWorld makes a world that still lacks its model.
@@ -146,9 +147,16 @@ func (w *world) runAs(args ...string) outcome {
 	cmd.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
+	must(w.t, cmd.Start())
+	if w.Until != nil {
+		w.await("the end of what this run is for", w.Until)
+		cancel()
+		_ = cmd.Wait()
+		return outcome{Exit: -1, Stdout: stdout.String(), Stderr: stderr.String()}
+	}
+	err := cmd.Wait()
 	if ctx.Err() != nil {
-		w.t.Fatalf("the client didn't end in %v; it has said\n%s\n%s", patience, &stdout, &stderr)
+		w.t.Fatalf("the client didn't end in %v; hooks so far %q; it has said\n%s\n%s", patience, names(w.hooks()), &stdout, &stderr)
 	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		w.t.Fatal(err)
@@ -196,7 +204,7 @@ func (w *world) hooks(names ...string) []event {
 	var all []event
 	for _, data := range w.records("hook") {
 		e := event{Raw: data}
-		must(w.t, json.Unmarshal(data, &e))
+		must(w.t, json.Unmarshal(data, &e, lenient))
 		if len(names) == 0 || slices.Contains(names, e.Name) {
 			all = append(all, e)
 		}
@@ -277,6 +285,10 @@ func names(all []event) []string {
 	}
 	return out
 }
+
+// lenient reads what a client writes: a model may say half a surrogate pair, and
+// the client's payload then has it.
+var lenient = jsontext.AllowInvalidUTF8(true)
 
 func toJSON(t *testing.T, v any) []byte {
 	t.Helper()
