@@ -81,7 +81,7 @@ func run(env func(string) string, log *slog.Logger) (err error) {
 	}
 	opt := Options{Paths: p, Config: cfg, UID: uid, Clock: clock.System{}, Log: log, Version: version.Version}
 	if cfg.ZVM != nil {
-		service, closeAll, err := checkpoints(cfg, uid, opt.Clock)
+		service, closeAll, err := checkpoints(cfg, uid, opt.Clock, log)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func run(env func(string) string, log *slog.Logger) (err error) {
 	return nil
 }
 
-func checkpoints(cfg *config.Config, uid uint32, c clock.Clock) (*checkpoint.Service, func(), error) {
+func checkpoints(cfg *config.Config, uid uint32, c clock.Clock, log *slog.Logger) (*checkpoint.Service, func(), error) {
 	secret, err := cfg.ZVM.Secret(uid)
 	if err != nil {
 		return nil, nil, err
@@ -118,5 +118,15 @@ func checkpoints(cfg *config.Config, uid uint32, c clock.Clock) (*checkpoint.Ser
 		return nil, nil, err
 	}
 	s := checkpoint.New(api, c, checkpoint.Options{AcceptStatus: cfg.Checkpoint.AcceptStatus, Timeout: cfg.Checkpoint.Timeout})
-	return s, func() { s.Close(); api.Close() }, nil
+	// The first token is fetched ahead, so that no call waits for it; a wrong
+	// secret is found, and said, before anybody needs it.
+	ctx, cancel := context.WithCancel(context.Background())
+	warmed := make(chan struct{})
+	go func() {
+		defer close(warmed)
+		if err := api.Warm(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("logging in at the ZVM; until this works every change is denied", "error", err)
+		}
+	}()
+	return s, func() { cancel(); <-warmed; s.Close(); api.Close() }, nil
 }
