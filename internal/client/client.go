@@ -34,16 +34,22 @@ const maxResult = 1 << 20
 // assumed about what the broker did.
 var ErrAnswer = errors.New("unusable answer of the broker")
 
-// Client asks the broker through operator.sock. It holds no connection: there
-// is one request on each, so that Do makes its own.
+// Client asks the broker through one of its sockets. It holds no connection:
+// there is one request on each, so that Do makes its own.
 type Client struct {
 	socket string
 	uid    uint32
 }
 
-// Dial returns a client for the broker that p leads to.
+// Dial returns a client for the broker that p leads to, through operator.sock.
 func Dial(p paths.Paths) *Client {
 	return &Client{socket: p.OperatorSocket, uid: brokerUID(p)}
+}
+
+// DialSession returns a client for what programs of a session ask, through
+// broker.sock.
+func DialSession(p paths.Paths) *Client {
+	return &Client{socket: p.BrokerSocket, uid: brokerUID(p)}
 }
 
 // brokerUID is whose broker we accept beside root's.

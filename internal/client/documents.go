@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,40 @@ import (
 // noLinks keeps every component of a document's name inside its directory and
 // free of links, in one step of the kernel.
 const noLinks = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+
+// Delivery is what a verification binds and what was bound to it: the documents
+// with their bytes, one after the other.
+type Delivery struct {
+	Grant     *wire.Grant
+	Documents []wire.Document
+	Bytes     []byte
+}
+
+// Grant carries out a verb that binds the context documents of the session that
+// ctl names: it asks which they are, reads them and sends them along. A session
+// that was launched anew meanwhile is refused by the broker.
+func (c *Client) Grant(ctx context.Context, ctl wire.Control) (Delivery, error) {
+	res, err := c.Do(ctx, wire.Control{Verb: wire.VerbContext, Session: ctl.Session, Generation: ctl.Generation}, nil)
+	if err != nil {
+		return Delivery{}, err
+	}
+	if res.Context == nil {
+		return Delivery{}, fmt.Errorf("%w: no context", ErrAnswer)
+	}
+	docs, body, err := ReadDocuments(res.Context.Dir, res.Context.Documents)
+	if err != nil {
+		return Delivery{}, err
+	}
+	ctl.Session, ctl.Generation, ctl.Documents = res.Context.Session, res.Context.Generation, docs
+	res, err = c.Do(ctx, ctl, body)
+	if err != nil {
+		return Delivery{}, err
+	}
+	if res.Grant == nil {
+		return Delivery{}, fmt.Errorf("%w: no grant", ErrAnswer)
+	}
+	return Delivery{Grant: res.Grant, Documents: docs, Bytes: body}, nil
+}
 
 // ReadDocuments reads the context documents names, relative to dir: regular
 // files, no links, at most wire.MaxContext bytes together. A document that

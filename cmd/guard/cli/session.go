@@ -93,32 +93,9 @@ func noSession(prefix, cause, next string) error {
 	}
 }
 
-// documents reads what a begin or a promotion of s binds.
-func (o operator) documents(s wire.Session) (*wire.Context, []wire.Document, []byte, error) {
-	res, err := o.Do(o.ctx, wire.Control{Verb: wire.VerbContext, Session: s.ID, Generation: s.Generation}, nil)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if res.Context == nil {
-		return nil, nil, nil, fmt.Errorf("%w: no context", client.ErrAnswer)
-	}
-	docs, body, err := client.ReadDocuments(res.Context.Dir, res.Context.Documents)
-	return res.Context, docs, body, err
-}
-
 // grant carries out a verb that binds the session's context documents.
 func (o operator) grant(s wire.Session, ctl wire.Control) (*wire.Grant, error) {
-	about, docs, body, err := o.documents(s)
-	if err != nil {
-		return nil, err
-	}
-	ctl.Session, ctl.Generation, ctl.Documents = about.Session, about.Generation, docs
-	res, err := o.Do(o.ctx, ctl, body)
-	if err != nil {
-		return nil, err
-	}
-	if res.Grant == nil {
-		return nil, fmt.Errorf("%w: no grant", client.ErrAnswer)
-	}
-	return res.Grant, nil
+	ctl.Session, ctl.Generation = s.ID, s.Generation
+	d, err := o.Grant(o.ctx, ctl)
+	return d.Grant, err
 }
