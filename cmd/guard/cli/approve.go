@@ -23,7 +23,7 @@ The session must have sent one event through the gate since it was launched;
 before that nothing proves that its calls are stopped. SESSION is an id of guard
 status, or the beginning of one.`,
 		Example: "  guard approve 3f9a\n  guard approve 3f9a --ttl 60s",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneSession,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			ctl := wire.Control{Verb: wire.VerbApprove}
 			if err := setTTL(cmd, &ctl, ttl); err != nil {

@@ -30,7 +30,7 @@ edit, gap or reordering, and any cut older than the head. It asks the broker for
 the head; when none runs it opens the store read-only; with neither it checks the
 chain alone, says "head: not checked" and exits 3. Exit 1: a fault was found.`,
 		Example: "  guard audit verify\n  guard audit verify --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			p, err := c.paths()
 			if err != nil {

@@ -32,7 +32,7 @@ func (c Command) brokerStart() *cobra.Command {
 		Use:     "start",
 		Short:   "start the broker if none runs",
 		Example: "  guard broker start",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			p, err := c.paths()
 			if err != nil {
@@ -51,7 +51,7 @@ func (c Command) brokerStop() *cobra.Command {
 		Use:     "stop",
 		Short:   "stop the broker; every lease ends with it",
 		Example: "  guard broker stop",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			p, err := c.paths()
 			if err != nil {
@@ -67,7 +67,7 @@ func (c Command) brokerRestart() *cobra.Command {
 		Use:     "restart",
 		Short:   "stop the broker and start it again, with the configuration as it is now",
 		Example: "  guard broker restart",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			p, err := c.paths()
 			if err != nil {
@@ -90,7 +90,7 @@ func (c Command) brokerSpawn() *cobra.Command {
 	return &cobra.Command{
 		Use:    client.SpawnArgs[1],
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   noArgs,
 		RunE:   run(func(*cobra.Command, []string) error { return client.Spawn(c.Stdin) }),
 	}
 }

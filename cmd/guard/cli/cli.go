@@ -63,10 +63,20 @@ checkpoint of every machine that the call names has been read back.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	group(root)
-	root.AddCommand(
-		c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote(),
-		c.log(), c.audit(), c.broker(), c.init(), c.demo(), c.zvmSim(), c.version(),
-	)
+	for _, part := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Sessions:", []*cobra.Command{c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote()}},
+		{"Records:", []*cobra.Command{c.log(), c.audit()}},
+		{"Setting up and trying out:", []*cobra.Command{c.broker(), c.init(), c.demo(), c.zvmSim(), c.version()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
+		for _, cmd := range part.commands {
+			cmd.GroupID = part.title
+			root.AddCommand(cmd)
+		}
+	}
 	return root
 }
 
@@ -87,6 +97,22 @@ func group(cmd *cobra.Command) *cobra.Command {
 		return usagef("which command? One of %s", strings.Join(names, ", "))
 	}
 	return cmd
+}
+
+// noArgs refuses arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("%s takes no argument, and got %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// oneSession wants one argument, a session.
+func oneSession(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("%s takes one session, and got %d; see: guard status", cmd.CommandPath(), len(args))
+	}
+	return nil
 }
 
 // env looks a variable up; the last of equal names counts, as for the shell.

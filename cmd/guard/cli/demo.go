@@ -22,7 +22,7 @@ directory, and shows an agent refused, verified, checkpointed and let through. I
 needs no root, no network and no configuration, and leaves nothing behind. It
 allows sessions of root for itself alone.`,
 		Example: "  guard demo\n  guard demo --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
@@ -42,7 +42,7 @@ allows sessions of root for itself alone.`,
 	}
 	addJSON(cmd, &asJSON)
 	cmd.AddCommand(&cobra.Command{
-		Use: "agent", Short: "the demo's scripted agent", Hidden: true, Args: cobra.NoArgs,
+		Use: "agent", Short: "the demo's scripted agent", Hidden: true, Args: noArgs,
 		RunE: run(func(*cobra.Command, []string) error { return sandbox.Serve(c.Stdin, c.Stdout) }),
 	})
 	return cmd

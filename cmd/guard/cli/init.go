@@ -39,7 +39,7 @@ Without a ZVM no checkpoint can be taken, and changes that need one are denied.`
     --zvm-client-id guard --zvm-client-secret-file zvm.secret \
     --accept-same-uid --self app-01
   guard init --self none --force`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			p, err := c.paths()
 			if err != nil {

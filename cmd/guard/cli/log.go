@@ -39,7 +39,7 @@ is the record as it stands in the file.`,
 		Example: `  guard log -f
   guard log --session 3f9a --verdict deny --since 1h
   guard log --json --code checkpoint_confirmed`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			p, err := c.paths()
 			if err != nil {

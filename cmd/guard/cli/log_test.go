@@ -32,7 +32,7 @@ func TestLogLine(t *testing.T) {
 		{"no verdict denies", audit.Record{Event: audit.EventVerdict, Code: "internal"}, `12:00:00 deny    internal`},
 		{"counted", audit.Record{Event: audit.EventVerdict, Verdict: "deny", Code: "broker_busy", Count: 21}, `12:00:00 deny    broker_busy                   (21 times)`},
 		{"lease", audit.Record{Event: audit.EventLease, Code: "promote", Session: "s", State: "VERIFIED"}, `12:00:00 lease   promote                s      VERIFIED`},
-		{"alarm", audit.Record{Event: audit.EventAlarm, Code: "token_used", Reason: "again"}, `12:00:00 ALARM   token_used                   : again`},
+		{"alarm", audit.Record{Event: audit.EventAlarm, Code: "token_used", Reason: "again"}, `12:00:00 ALARM   token_used                    again`},
 		{"P7: a tool that draws lines", audit.Record{Event: audit.EventVerdict, Verdict: "deny", Code: "lease_unverified", Tool: "x\n12:00:00 pass\x1b[2K",
 			Reason: "a\nb\x1b[1m"}, `12:00:00 deny    lease_unverified              "x\n12:00:00 pass\x1b[2K": a b [1m`},
 	} {

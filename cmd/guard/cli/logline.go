@@ -18,30 +18,34 @@ const maxLogReason = 200
 // The audit holds the rest; everything a peer chose is quoted or cleaned.
 func (c Command) logLine(r audit.Record) string {
 	word, col := logWord(r)
-	parts := []string{
-		clockTime(r.Time), c.paint(col, fmt.Sprintf("%-7s", word)),
-		fmt.Sprintf("%-22s", verdict.Clean(r.Code)), fmt.Sprintf("%-6s", shortID(r.Session)),
+	line := fmt.Sprintf("%s %s %-22s %-6s ", clockTime(r.Time), c.paint(col, fmt.Sprintf("%-7s", word)), verdict.Clean(r.Code), shortID(r.Session))
+	about := strings.Join(c.logAbout(r), " ")
+	why := logReason(r)
+	if about != "" && why != "" {
+		about += ": "
 	}
+	return strings.TrimRight(line+about+why, " ")
+}
+
+// logAbout is what the record is about: the tool and what it would change.
+func (c Command) logAbout(r audit.Record) []string {
+	var about []string
 	if r.Tool != "" {
-		parts = append(parts, verdict.Object(r.Tool))
+		about = append(about, verdict.Object(r.Tool))
 	}
 	if r.State != "" && r.Event == audit.EventLease {
-		parts = append(parts, c.paint(stateColour(r.State), verdict.Clean(r.State)))
+		about = append(about, c.paint(stateColour(r.State), verdict.Clean(r.State)))
 	}
 	if len(r.Checkpoint) == 0 && len(r.Targets) > 0 {
-		parts = append(parts, "on "+objects(r.Targets))
+		about = append(about, "on "+objects(r.Targets))
 	}
 	for _, cp := range r.Checkpoint {
-		parts = append(parts, "checkpoint "+checkpointText(cp))
+		about = append(about, "checkpoint "+checkpointText(cp))
 	}
 	if r.Count > 1 {
-		parts = append(parts, fmt.Sprintf("(%d times)", r.Count))
+		about = append(about, fmt.Sprintf("(%d times)", r.Count))
 	}
-	line := strings.Join(parts, " ")
-	if why := logReason(r); why != "" {
-		line += ": " + why
-	}
-	return strings.TrimRight(line, " ")
+	return about
 }
 
 // logWord is the kind of the record: the verdict, or what the event is about.

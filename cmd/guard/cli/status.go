@@ -20,7 +20,7 @@ func (c Command) status() *cobra.Command {
 lease. For each session that can't change anything it says which command helps.
 Inside a session it shows that session alone.`,
 		Example: "  guard status\n  guard status --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			o, err := c.operator(cmd.Context())
 			if err != nil {
@@ -102,7 +102,7 @@ func (c Command) sessionRow(id string, s wire.Session) []cell {
 func (c Command) printNotes(w io.Writer, id string, s wire.Session) {
 	if why, next := remedy(id, s); next != "" {
 		if s.OnlySelf {
-			next = "ask an operator, who is not inside a session, for: " + next
+			next += ", from outside of the session"
 		}
 		fmt.Fprintf(w, "%s  %s. Next: %s\n", id, why, next)
 	}
@@ -129,7 +129,7 @@ func remedy(id string, s wire.Session) (why, next string) {
 	case !s.Launched:
 		return "its runtime has not started yet", "wait a moment, then guard status"
 	case !s.GateSeen:
-		return why + ", and no event has come through its gate", "let it make one tool call, a read will do, then guard approve " + id
+		return why + ", and no event has come through its gate", "one tool call of it, a read will do, then guard approve " + id
 	case s.State == "PENDING_VERIFICATION":
 		return why, "guard promote " + id + " (token on stdin), or guard approve " + id
 	}

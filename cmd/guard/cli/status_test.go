@@ -97,7 +97,7 @@ bbbbbb   exec     UNVERIFIED  -      unseen  12   0      0       /bin/sh [31m
 
 aaaaaa  last denial 03:04:05: "Ba\nsh", lease_unverified
 aaaaaa  last checkpoint ` + at.UTC().Format("15:04:05Z") + ` of "app-01" in "VPG-LOCAL": tag "guard x", id "41" (reused)
-bbbbbb  UNVERIFIED, never verified, and no event has come through its gate. Next: let it make one tool call, a read will do, then guard approve bbbbbb
+bbbbbb  UNVERIFIED, never verified, and no event has come through its gate. Next: one tool call of it, a read will do, then guard approve bbbbbb
 bbbbbb  nothing is enforced against it: it runs as root or with such capabilities
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {

@@ -15,7 +15,7 @@ func (c Command) version() *cobra.Command {
 		Use:     "version",
 		Short:   "print guard's version",
 		Example: "  guard version\n  guard version --json",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: run(func(*cobra.Command, []string) error {
 			if asJSON {
 				return c.printJSON(struct {

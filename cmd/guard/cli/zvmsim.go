@@ -30,7 +30,7 @@ serves until its stdin closes or a signal comes. What it simulates, its fault
 flags and its admin endpoint are in docs/simulator.md.`,
 		Example: `  guard zvm-sim --dir sim </dev/tty
   guard zvm-sim --dir sim --listen 127.0.0.1:9669 --speed slow --fault 'VPG-LOCAL=no_tag'`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return usagef("--dir is missing: the directory for the simulator's certificate and secrets")
