@@ -67,7 +67,7 @@ checkpoint of every machine that the call names has been read back.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Sessions:", []*cobra.Command{c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote()}},
+		{"Sessions:", []*cobra.Command{c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote(), c.mcp()}},
 		{"Records:", []*cobra.Command{c.log(), c.audit()}},
 		{"Setting up and trying out:", []*cobra.Command{c.broker(), c.init(), c.demo(), c.zvmSim(), c.version()}},
 	} {
