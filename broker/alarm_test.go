@@ -10,10 +10,10 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-// pre asks about a call; post tells that it ran.
-func (f *fixture) pre(id, tool, input string) wire.Reply {
+// pre asks about the call "1"; post tells that it ran.
+func (f *fixture) pre(tool, input string) wire.Reply {
 	f.t.Helper()
-	return f.send(f.hook("PreToolUse", wire.RoleDecide, id, tool, input))
+	return f.send(f.hook("PreToolUse", wire.RoleDecide, "1", tool, input))
 }
 
 func (f *fixture) post(id, tool, input string) {
@@ -42,38 +42,38 @@ func TestS1_Alarms(t *testing.T) {
 	}{
 		{"denied, yet it ran", func(f *fixture, s wire.Session) {
 			f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID}, nil)
-			f.expect(f.pre("1", "Write", a), "lease_revoked")
+			f.expect(f.pre("Write", a), "lease_revoked")
 			f.post("1", "Write", a)
 		}, "verdict_ignored"},
 		{"nobody asked", func(f *fixture, _ wire.Session) { f.post("9", "Write", a) }, "ungated_call"},
 		{"another input ran", func(f *fixture, _ wire.Session) {
-			f.expect(f.pre("1", "Write", a), "")
+			f.expect(f.pre("Write", a), "")
 			f.post("1", "Write", b)
 		}, "input_changed"},
 		{"asked, and the lease was gone when it ran", func(f *fixture, s wire.Session) {
-			f.pre("1", "mcp__x__y", a)
+			f.pre("mcp__x__y", a)
 			f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID}, nil)
 			f.post("1", "mcp__x__y", a)
 		}, "asked_ran_without_lease"},
 		{"the same, written otherwise", func(f *fixture, _ wire.Session) {
-			f.expect(f.pre("1", "Write", a), "")
+			f.expect(f.pre("Write", a), "")
 			f.post("1", "Write", `{ "y": 2, "x": 1 }`)
 		}, ""},
 		{"asked, and it ran under the lease", func(f *fixture, _ wire.Session) {
-			f.pre("1", "mcp__x__y", a)
+			f.pre("mcp__x__y", a)
 			f.post("1", "mcp__x__y", a)
 		}, ""},
 		{"a read that passed", func(f *fixture, _ wire.Session) {
-			f.expect(f.pre("1", "Read", `{}`), "")
+			f.expect(f.pre("Read", `{}`), "")
 			f.post("1", "Read", `{}`)
 		}, ""},
 		{"it ran on after its lease", func(f *fixture, s wire.Session) {
-			f.expect(f.pre("1", "Write", a), "")
+			f.expect(f.pre("Write", a), "")
 			f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID}, nil)
 			f.post("1", "Write", a)
 		}, ""},
 		{"a person completed it", func(f *fixture, _ wire.Session) {
-			f.expect(f.pre("1", "AskUserQuestion", a), "")
+			f.expect(f.pre("AskUserQuestion", a), "")
 			f.post("1", "AskUserQuestion", b)
 		}, ""},
 		{"refused before it was parsed", func(f *fixture, _ wire.Session) {
@@ -81,13 +81,13 @@ func TestS1_Alarms(t *testing.T) {
 			f.post("1", "Write", a)
 		}, ""},
 		{"asked twice, the later answer counts", func(f *fixture, s wire.Session) {
-			f.expect(f.pre("1", "Write", a), "")
+			f.expect(f.pre("Write", a), "")
 			f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID}, nil)
-			f.expect(f.pre("1", "Write", a), "lease_revoked")
+			f.expect(f.pre("Write", a), "lease_revoked")
 			f.post("1", "Write", a)
 		}, "verdict_ignored"},
 		{"an earlier broker may have answered", func(f *fixture, _ wire.Session) {
-			f.expect(f.pre("1", "Write", a), "")
+			f.expect(f.pre("Write", a), "")
 			f.stop()
 			f.start(nil)
 			f.post("1", "Write", a)

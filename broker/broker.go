@@ -81,7 +81,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), proofs: newProofs()}
 	defer func() {
 		if err != nil {
-			b.release()
+			_ = b.release() // the first error tells more
 		}
 	}()
 	programs, err := client.Siblings()

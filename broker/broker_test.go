@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,21 +38,38 @@ type fixture struct {
 
 // stubZVM stands at the consumer's interface: it confirms when told to.
 type stubZVM struct {
+	mu   sync.Mutex
 	hold chan struct{} // if not nil, Ensure waits for it
 	err  error
-	seen []checkpoint.Request
+	seen int
 }
 
-func (s *stubZVM) Ensure(ctx context.Context, req checkpoint.Request) ([]wire.CheckpointInfo, error) {
-	s.seen = append(s.seen, req)
-	if s.hold != nil {
+// set changes what the next calls meet.
+func (s *stubZVM) set(hold chan struct{}, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold, s.err = hold, err
+}
+
+func (s *stubZVM) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen
+}
+
+func (s *stubZVM) Ensure(ctx context.Context, _ checkpoint.Request) ([]wire.CheckpointInfo, error) {
+	s.mu.Lock()
+	s.seen++
+	hold, err := s.hold, s.err
+	s.mu.Unlock()
+	if hold != nil {
 		select {
-		case <-s.hold:
+		case <-hold:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-	return []wire.CheckpointInfo{{VM: "app-01", VPG: "VPG-LOCAL", Tag: "t", ID: "7"}}, s.err
+	return []wire.CheckpointInfo{{VM: "app-01", VPG: "VPG-LOCAL", Tag: "t", ID: "7"}}, err
 }
 
 func (s *stubZVM) Forget(string) {}

@@ -51,7 +51,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h
 		c.session, c.path = s, path
 		c.own = b.hostsOwn(c)
 	}
-	v, leave := b.admit(ctx, conn, c, h)
+	v, leave := b.admit(conn, c, h)
 	if leave != nil {
 		defer leave()
 		v = b.judge(ctx, c)
@@ -64,7 +64,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h
 
 // admit takes the session's slot, then reads and parses the payload. A nil
 // leave means that the verdict is final.
-func (b *Broker) admit(ctx context.Context, conn *peer.Conn, c *call, h wire.Header) (v verdict.Verdict, leave func()) {
+func (b *Broker) admit(conn *peer.Conn, c *call, h wire.Header) (v verdict.Verdict, leave func()) {
 	free := func() {}
 	if c.session != nil {
 		limit := b.opt.Config.Limits.CallsPerSession

@@ -45,8 +45,11 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 	case wire.VerbRenew:
 		l, err := b.renew(ctx, s, binding, s.Generation)
 		return b.granted(s, l, binding, err)
+	case wire.VerbApprove:
+		return b.approve(ctx, s, ctl, binding)
+	default:
+		return wire.Result{Error: wireError(verdict.BadRequest, "verifying session", s.ID, "the verb grants nothing", "guard approve "+s.ID)}
 	}
-	return b.approve(ctx, s, ctl, binding)
 }
 
 // documents pairs the described documents with their bytes, and insists that

@@ -30,24 +30,32 @@ func TestC1_SuspendEndsTheLease(t *testing.T) {
 	f.expect(f.ask("Write"), "lease_expired")
 }
 
+// askAndHold makes a call whose checkpoint waits for hold.
+func (f *fixture) askAndHold(hold chan struct{}) <-chan wire.Reply {
+	f.t.Helper()
+	f.zvm.set(hold, nil)
+	answer := make(chan wire.Reply, 1)
+	seen := f.zvm.asked()
+	go func() { answer <- f.ask("Write") }()
+	f.eventually("the checkpoint is under way", func() bool { return f.zvm.asked() > seen })
+	return answer
+}
+
 // TestRevokedWhileJudged: a lease that goes while the checkpoint is taken
 // denies the call, even if it has been verified anew by then.
 func TestRevokedWhileJudged(t *testing.T) {
 	f := newFixture(t, nil)
 	s := f.verified()
 	for _, again := range []bool{false, true} {
-		f.zvm.hold = make(chan struct{})
-		answer := make(chan wire.Reply, 1)
-		seen := len(f.zvm.seen)
-		go func() { answer <- f.ask("Write") }()
-		f.eventually("the checkpoint is under way", func() bool { return len(f.zvm.seen) > seen })
+		hold := make(chan struct{})
+		answer := f.askAndHold(hold)
 		f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID}, nil)
 		if again {
 			f.approve(s.ID)
 		}
-		close(f.zvm.hold)
+		close(hold)
 		f.expect(<-answer, "lease_revoked")
-		f.zvm.hold = nil
+		f.zvm.set(nil, nil)
 		f.approve(s.ID)
 		f.expect(f.ask("Write"), "")
 	}
@@ -57,16 +65,13 @@ func TestRevokedWhileJudged(t *testing.T) {
 func TestRenewedWhileJudged(t *testing.T) {
 	f := newFixture(t, nil)
 	s := f.verified()
-	f.zvm.hold = make(chan struct{})
-	answer := make(chan wire.Reply, 1)
-	seen := len(f.zvm.seen)
-	go func() { answer <- f.ask("Write") }()
-	f.eventually("the checkpoint is under way", func() bool { return len(f.zvm.seen) > seen })
+	hold := make(chan struct{})
+	answer := f.askAndHold(hold)
 	ctl := wire.Control{Verb: wire.VerbRenew, Session: s.ID, Documents: []wire.Document{{Name: "AGENTS.md", Missing: true}}}
 	if r := f.verb(context.Background(), ctl, nil); r.Error != nil || r.Grant.ExpiresInS != 300 {
 		t.Fatalf("renewing: %+v, %v", r.Grant, r.Error)
 	}
-	close(f.zvm.hold)
+	close(hold)
 	f.expect(<-answer, "")
 }
 
@@ -86,7 +91,7 @@ func TestNothingFailsOpen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
-			f.zvm.err = tt.err
+			f.zvm.set(nil, tt.err)
 			f.expect(f.ask("Write"), tt.code)
 		})
 	}
@@ -100,7 +105,7 @@ func (w *wrapped) Unwrap() error { return w.error }
 func TestBudgetNests(t *testing.T) {
 	f := newFixture(t, func(c *config.Config) { c.Launch.Budget = time.Second })
 	f.verified()
-	f.zvm.hold = make(chan struct{})
+	f.zvm.set(make(chan struct{}), nil)
 	f.expect(f.ask("Write"), "checkpoint_failed")
 }
 

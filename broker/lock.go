@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning: another broker serves this run directory. It is not a fault of
+// ErrRunning means that another broker serves this run directory. It is not a fault of
 // the one that is refused; whoever wanted a broker has one.
 var ErrRunning = errors.New("another broker is running")
 

@@ -87,8 +87,9 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 		return wire.Result{}
 	case wire.VerbContext, wire.VerbVerify, wire.VerbPromote, wire.VerbApprove, wire.VerbRenew:
 		return b.grant(ctx, ctl, body)
+	default:
+		return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this socket doesn't take the verb", "guard broker restart, if guard was upgraded")}
 	}
-	return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this broker doesn't know the verb", "guard broker restart, if guard was upgraded")}
 }
 
 // result writes a control request's answer.

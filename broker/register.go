@@ -52,8 +52,9 @@ func (b *Broker) sessionVerb(ctx context.Context, p peer.Peer, ctl wire.Control,
 		return b.proof(p, s, ctl)
 	case wire.VerbContext, wire.VerbRecoverBegin, wire.VerbRecoverPromote:
 		return b.recover(ctx, p, s, path, ctl, body)
+	default:
+		return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this socket doesn't take the verb", "use the guard that belongs to this broker")}
 	}
-	return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this socket doesn't take the verb", "use the guard that belongs to this broker")}
 }
 
 // serveRegister makes the connecting process the anchor of a new session. The

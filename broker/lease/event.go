@@ -9,7 +9,7 @@ import (
 type Event interface{ name() string }
 
 type (
-	// GateSeen: the host's gate spoke for this generation.
+	// GateSeen says that the host's gate spoke for this generation.
 	GateSeen struct{}
 
 	// Begin starts a cycle. It revokes lease and tokens first. A nil TTL means
@@ -27,9 +27,9 @@ type (
 		Binding    Hash
 		Generation uint64
 	}
-	// Promoted: the effects of Promote in this cycle are on disk.
+	// Promoted says that the effects of Promote in this cycle are on disk.
 	Promoted struct{ Cycle uint64 }
-	// PromoteFailed: an effect of Promote in this cycle failed or is unknown.
+	// PromoteFailed says that an effect of Promote in this cycle failed or is unknown.
 	PromoteFailed struct{ Cycle uint64 }
 
 	// MintRenewal gives a VERIFIED lease a renewal token.
@@ -40,12 +40,12 @@ type (
 		Binding    Hash
 		Generation uint64
 	}
-	// Renewed: the effects of Renew in this cycle are on disk.
+	// Renewed says that the effects of Renew in this cycle are on disk.
 	Renewed struct{ Cycle uint64 }
-	// RenewFailed: an effect of Renew in this cycle failed or is unknown.
+	// RenewFailed says that an effect of Renew in this cycle failed or is unknown.
 	RenewFailed struct{ Cycle uint64 }
 
-	// Replay: somebody presented a token that was consumed before.
+	// Replay says that somebody presented a token that was consumed before.
 	Replay struct{}
 	// Lower takes all authority away.
 	Lower struct{ Cause Cause }

@@ -17,7 +17,7 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-// ErrNotLaunched: guard launch ended without starting the agent.
+// ErrNotLaunched means that guard launch ended without starting the agent.
 var ErrNotLaunched = errors.New("no session was started")
 
 // Launch starts a scripted agent as a session: flags are guard launch's own,
@@ -50,7 +50,7 @@ func (s *Sandbox) Launch(ctx context.Context, flags []string, argv ...string) (*
 		a.End()
 		return nil, err
 	}
-	defer anchor.Close()
+	defer func() { _ = anchor.Close() }()
 	err = s.Wait(ctx, func() bool {
 		if !anchor.Alive() {
 			return true // guard launch has refused

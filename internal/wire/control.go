@@ -30,7 +30,6 @@ const (
 	VerbRevoke  Verb = "revoke"
 	VerbAudit   Verb = "audit" // the stored head of the audit chain, for a check of it
 	VerbStop    Verb = "stop"
-	VerbReload  Verb = "reload"
 )
 
 // Control is the JSON of a control request. Which fields count depends on the
