@@ -11,7 +11,7 @@ import (
 
 func (c Command) approve() *cobra.Command {
 	var ttl time.Duration
-	var asJSON bool
+	var asJSON, clearAlarm bool
 	cmd := &cobra.Command{
 		Use:   "approve SESSION",
 		Short: "verify a session: its changes pass, checkpointed, until the lease ends",
@@ -21,11 +21,14 @@ had before ends first.
 
 The session must have sent one event through the gate since it was launched;
 before that nothing proves that its calls are stopped. SESSION is an id of guard
-status, or the beginning of one.`,
-		Example: "  guard approve 3f9a\n  guard approve 3f9a --ttl 60s",
+status, or the beginning of one.
+
+An alarm (a call that ran although it was denied, or other than it was judged)
+locks the session until somebody who has looked at guard log clears it.`,
+		Example: "  guard approve 3f9a\n  guard approve 3f9a --ttl 60s\n  guard approve 3f9a --clear-alarm",
 		Args:    oneSession,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
-			ctl := wire.Control{Verb: wire.VerbApprove}
+			ctl := wire.Control{Verb: wire.VerbApprove, ClearAlarm: clearAlarm}
 			if err := setTTL(cmd, &ctl, ttl); err != nil {
 				return err
 			}
@@ -45,6 +48,7 @@ status, or the beginning of one.`,
 		}),
 	}
 	addTTL(cmd, &ttl)
+	cmd.Flags().BoolVar(&clearAlarm, "clear-alarm", false, "you have looked at the alarm that locks the session")
 	addJSON(cmd, &asJSON)
 	return cmd
 }
