@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,9 @@ func playBroker() int {
 		fmt.Fprintln(os.Stderr, "guard-broker: another one runs")
 		return 3
 	}
+	if _, err := os.Stat(filepath.Join(p.StateDir, "stopped")); err == nil {
+		return 0 // the lock was free because the test is over
+	}
 	text, err := json.Marshal(w)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(p.StateDir, "world-"+strconv.Itoa(w.PID)), text, 0o600)
@@ -96,6 +100,7 @@ func playBroker() int {
 	signal.Notify(end, syscall.SIGTERM)
 	<-end
 	l.Close()
+	runtime.KeepAlive(lock) // a finalizer would release it
 	return 0
 }
 
@@ -196,13 +201,19 @@ func (s stage) worlds(t *testing.T) []world {
 	return all
 }
 
-// stop ends the brokers of the stage, and waits until they have.
+// stop ends the broker of the stage and waits until it has. One that lost the
+// race and is still on its way must not take its place.
 func (s stage) stop(t *testing.T) {
 	t.Helper()
+	if err := os.WriteFile(filepath.Join(s.paths.StateDir, "stopped"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, w := range s.worlds(t) {
 		_ = unix.Kill(w.PID, unix.SIGTERM)
 	}
-	if err := AwaitStop(context.Background(), s.paths); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := AwaitStop(ctx, s.paths); err != nil {
 		t.Error(err)
 	}
 }
