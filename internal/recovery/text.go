@@ -75,16 +75,16 @@ func promoted(g *wire.Grant) string {
 
 // What a model can do about a failure.
 const (
-	again    = "call this tool again without arguments"
-	operator = "tell the user that an operator is needed, and stop"
-	broker   = "ask the user to run guard broker start outside the session"
+	tryAgain     = "call this tool again without arguments"
+	needOperator = "tell the user that an operator is needed, and stop"
+	needBroker   = "ask the user to run guard broker start outside the session"
 )
 
 // advice goes with refusals of the broker, whose own remedies are for operators.
 var advice = map[verdict.Code]string{
-	verdict.TokenUsed: again, verdict.TokenExpired: again, verdict.TokenUnknown: again, verdict.WrongAnchor: again,
-	verdict.BindingChanged: again, verdict.BrokerBusy: again, verdict.GateUnseen: again, verdict.LeaseUnverified: again,
-	verdict.LeasePending: again, verdict.LeaseExpired: again, verdict.LeaseRevoked: again,
+	verdict.TokenUsed: tryAgain, verdict.TokenExpired: tryAgain, verdict.TokenUnknown: tryAgain, verdict.WrongAnchor: tryAgain,
+	verdict.BindingChanged: tryAgain, verdict.BrokerBusy: tryAgain, verdict.GateUnseen: tryAgain, verdict.LeaseUnverified: tryAgain,
+	verdict.LeasePending: tryAgain, verdict.LeaseExpired: tryAgain, verdict.LeaseRevoked: tryAgain,
 }
 
 // failure is the text of a call that failed: the broker's own reason, or ours
@@ -94,20 +94,20 @@ func failure(err error) string {
 	if errors.As(err, &refused) {
 		next, ok := advice[verdict.Code(refused.Code)]
 		if !ok {
-			next = operator
+			next = needOperator
 		}
 		return verdict.Cut(verdict.Clean(refused.Message), verdict.MaxReason) + "\nFor you: " + next + ".\n"
 	}
-	code, next := verdict.Internal, operator
+	code, next := verdict.Internal, needOperator
 	switch {
 	case errors.Is(err, errArguments):
-		code, next = verdict.Malformed, again
+		code, next = verdict.Malformed, tryAgain
 	case errors.Is(err, peer.ErrUnavailable):
-		code, next = verdict.BrokerUnavailable, broker
+		code, next = verdict.BrokerUnavailable, needBroker
 	case errors.Is(err, peer.ErrUntrusted), errors.Is(err, peer.ErrPath):
 		code = verdict.BrokerUntrusted
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		code, next = verdict.Deadline, again
+		code, next = verdict.Deadline, tryAgain
 	}
 	return verdict.Reason(code, "recovering the lease", "", err.Error(), next) + "\n"
 }
