@@ -120,6 +120,7 @@ func (b *Broker) commitGrant(ctx context.Context, s *session.Session, l lease.Le
 	}
 	r := b.leaseRecord(s, l, event, "")
 	r.Receipt = fmt.Sprintf("%x", rec.Binding)
+	r.State = lease.Verified.String() // what this record grants, once it is on disk
 	if _, err := b.audit.Append(ctx, r); err != nil {
 		return fmt.Errorf("recording the grant: %w", err)
 	}

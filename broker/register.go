@@ -117,10 +117,13 @@ func (b *Broker) resume(s *session.Session, id string) *wire.Error {
 	if id == "" {
 		return nil
 	}
-	if live := b.sessions.ByID(id); live != nil && live.Anchor.Alive() {
-		return wireError(verdict.BadRequest, "resuming", verdict.Object(id), "its runtime still lives", "end it first, or launch without --resume")
-	}
 	old, ok := b.ended.find(id)
+	if last := b.sessions.ByID(id); last != nil {
+		if last.Anchor.Alive() {
+			return wireError(verdict.BadRequest, "resuming", verdict.Object(id), "its runtime still lives", "end it first, or launch without --resume")
+		}
+		old, ok = b.sessionRecord(last, false), true // it has just ended, and the watch hasn't told yet
+	}
 	if !ok {
 		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "no ended session has this id", "guard status, or launch without --resume")
 	}

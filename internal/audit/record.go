@@ -117,7 +117,7 @@ func encode(r Record) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding audit record: %w", err)
 	}
-	b = escape(bytes.TrimPrefix(b, []byte(unsealed)))
+	b = Escape(bytes.TrimPrefix(b, []byte(unsealed)))
 	if len(b)+sealSize > MaxRecord {
 		return nil, fmt.Errorf("encoding audit record of %d bytes: %w; at most %d", len(b), ErrTooLarge, MaxRecord)
 	}
@@ -178,10 +178,10 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, string(utf8.RuneError))
 }
 
-// escape writes characters that a terminal may act on (C1 controls, formats
+// Escape writes characters that a terminal may act on (C1 controls, formats
 // such as bidirectional overrides, line separators) as JSON escapes. They can
 // only stand inside strings, so the meaning stays exactly the same.
-func escape(b []byte) []byte {
+func Escape(b []byte) []byte {
 	plain := true
 	for _, c := range b {
 		plain = plain && c < utf8.RuneSelf && c != 0x7f

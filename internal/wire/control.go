@@ -37,15 +37,15 @@ const (
 type Control struct {
 	Verb       Verb       `json:"verb"`
 	Session    string     `json:"session,omitempty"`
-	Generation uint64     `json:"generation,omitempty"` // cross-check: can only refuse
-	TTLSeconds *int64     `json:"ttl_s,omitempty"`
+	Generation uint64     `json:"generation,omitzero"` // cross-check: can only refuse
+	TTLSeconds *int64     `json:"ttl_s,omitzero"`
 	Token      string     `json:"token,omitempty"`
 	Reason     string     `json:"reason,omitempty"`
-	All        bool       `json:"all,omitempty"`
+	All        bool       `json:"all,omitzero"`
 	Documents  []Document `json:"documents,omitempty"`
 	Register   *Register  `json:"register,omitempty"`
 	Digest     string     `json:"digest,omitempty"`      // proof_*: SHA-256 in hex of all that was proved
-	ClearAlarm bool       `json:"clear_alarm,omitempty"` // verify and approve: the operator has seen the alarm
+	ClearAlarm bool       `json:"clear_alarm,omitzero"` // verify and approve: the operator has seen the alarm
 }
 
 // Register is what a launcher says of the session that it wants.
@@ -56,14 +56,14 @@ type Register struct {
 	Command string `json:"command"`          // what will be exec'd, for people
 	// Unattended: nobody sits before the runtime, so that a gate which stays
 	// silent is a fault (launch.unproved).
-	Unattended bool `json:"unattended,omitempty"`
+	Unattended bool `json:"unattended,omitzero"`
 }
 
 // Document describes one context document; its bytes follow in the frame's
 // body, in the order of the list.
 type Document struct {
 	Name    string `json:"name"`
-	Missing bool   `json:"missing,omitempty"`
+	Missing bool   `json:"missing,omitzero"`
 	Size    int    `json:"size"`
 }
 
@@ -118,8 +118,8 @@ type Grant struct {
 	Generation uint64 `json:"generation"`
 	Cycle      uint64 `json:"cycle"`
 	Token      string `json:"token,omitempty"` // verify only
-	TokenInS   int64  `json:"token_expires_in_s,omitempty"`
-	ExpiresInS int64  `json:"expires_in_s,omitempty"`
+	TokenInS   int64  `json:"token_expires_in_s,omitzero"`
+	ExpiresInS int64  `json:"expires_in_s,omitzero"`
 	Binding    string `json:"binding"`
 }
 
@@ -128,7 +128,7 @@ type Head struct {
 	Seq     uint64 `json:"seq"`
 	Hash    string `json:"hash"`
 	Dir     string `json:"dir"`
-	Alarmed bool   `json:"alarmed,omitempty"`
+	Alarmed bool   `json:"alarmed,omitzero"`
 }
 
 // Status is what `guard status --json` prints.
@@ -197,7 +197,7 @@ type CheckpointInfo struct {
 	Tag    string    `json:"tag"`
 	ID     string    `json:"id"`
 	Time   time.Time `json:"time"` // the ZVM's own time
-	Reused bool      `json:"reused,omitempty"`
+	Reused bool      `json:"reused,omitzero"`
 }
 
 // Denial is the latest refusal of a session.

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -104,7 +105,7 @@ func (c Command) printJSON(v any) error {
 	if err != nil {
 		return fmt.Errorf("encoding JSON: %w", err)
 	}
-	if _, err := c.Stdout.Write(append(text, '\n')); err != nil {
+	if _, err := c.Stdout.Write(append(audit.Escape(text), '\n')) // names in it are other people's; err != nil {
 		return fmt.Errorf("writing to stdout: %w", err)
 	}
 	return nil
