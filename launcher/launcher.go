@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -50,29 +51,42 @@ func Exec(ctx context.Context, l Launch) error {
 	if err != nil {
 		return err
 	}
-	dir, err := workingDir()
+	res, conn, err := l.register(ctx, wire.Register{Runtime: runtimes.Exec, Command: path})
 	if err != nil {
 		return err
+	}
+	err = become(path, l.Argv, environ(l.Env, *res.Session))
+	runtime.KeepAlive(conn) // a finalizer would tell the broker that the runtime runs
+	return err
+}
+
+// register makes this process the anchor of a session, with a broker that is
+// started if none runs. Its orphans stay below it from then on.
+func (l Launch) register(ctx context.Context, reg wire.Register) (wire.Result, net.Conn, error) {
+	dir, err := workingDir()
+	if err != nil {
+		return wire.Result{}, nil, err
 	}
 	err = client.EnsureBroker(ctx, l.Paths)
 	if errors.Is(err, client.ErrInsideSession) {
 		err = &wire.Error{Code: string(verdict.NestedLaunch), Message: err.Error()}
 	}
 	if err != nil {
-		return err
+		return wire.Result{}, nil, err
 	}
-	res, conn, err := client.Register(ctx, l.Paths, wire.Register{
-		Runtime: runtimes.Exec, Resume: l.Resume, Dir: dir, Command: strings.ToValidUTF8(path, "?"),
-	})
+	// Not before: a broker that was started is to be nobody's orphan of ours.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return wire.Result{}, nil, fmt.Errorf("becoming the reaper of the session's orphans: %w", err)
+	}
+	reg.Resume, reg.Dir, reg.Command = l.Resume, dir, strings.ToValidUTF8(reg.Command, "?")
+	res, conn, err := client.Register(ctx, l.Paths, reg)
 	if err != nil {
-		return err
+		return wire.Result{}, nil, err
 	}
 	for _, w := range res.Warnings {
 		l.Warn(w)
 	}
-	err = become(path, l.Argv, environ(l.Env, *res.Session))
-	runtime.KeepAlive(conn) // a finalizer would tell the broker that the runtime runs
-	return err
+	return res, conn, nil
 }
 
 // command finds the program that argv names and refuses the runtimes, which
@@ -123,9 +137,6 @@ func environ(env []string, s wire.Session) []string {
 // become is the point of no return: what it changes of the process is the
 // runtime's from here on.
 func become(path string, argv, env []string) error {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("becoming the reaper of the session's orphans: %w", err)
-	}
 	if err := client.CloseOnExec(); err != nil {
 		return err
 	}

@@ -52,6 +52,12 @@ func DialSession(p paths.Paths) *Client {
 	return &Client{socket: p.BrokerSocket, uid: brokerUID(p)}
 }
 
+// Inside returns a client that asks as a process of a session: a launcher, or a
+// session's own recovery tool.
+func Inside(p paths.Paths) *Client {
+	return &Client{socket: p.BrokerSocket, uid: brokerUID(p)}
+}
+
 // brokerUID is whose broker we accept beside root's.
 func brokerUID(p paths.Paths) uint32 {
 	if p.Mode == paths.System {

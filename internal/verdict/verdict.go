@@ -94,6 +94,8 @@ const (
 	ConfigInvalid  Code = "config_invalid"
 	AlarmRaised    Code = "alarm_raised"
 	FlagRefused    Code = "flag_refused"
+	ClientTooOld   Code = "client_too_old"
+	WiringUnproved Code = "wiring_unproved"
 	BadRequest     Code = "bad_request"
 	StoreFailed    Code = "store_failed"
 )

@@ -19,10 +19,11 @@ func (c Command) launch() *cobra.Command {
 its place: same pid, arguments byte for byte, same directory. The session starts
 UNVERIFIED: reads pass, changes are denied until guard approve.
 
-This version launches exec: any command that calls guard-gate itself.`,
+claude is Claude Code, with the gate installed and proved. exec is any command
+that calls guard-gate itself.`,
 	})
 	cmd.PersistentFlags().StringVar(&resume, "resume", "", "id of an ended session of yours, whose next generation this is; it keeps no authority")
-	cmd.AddCommand(c.launchExec(&resume))
+	cmd.AddCommand(c.launchClaude(), c.launchExec(&resume))
 	return cmd
 }
 

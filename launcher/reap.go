@@ -1,0 +1,94 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/proc"
+)
+
+// endTime bounds the end of a proof's processes: what was killed is gone in
+// milliseconds, unless the kernel itself hangs.
+const endTime = 5 * time.Second
+
+// endPoll is how often a killed process is looked for.
+const endPoll = 2 * time.Millisecond
+
+// endAll kills the client and whatever it started, until nothing is left of it.
+// This process is the reaper of orphans, so that what left the client's own
+// session comes back as a child. before are children that were there already,
+// such as the background jobs of a shell that became guard.
+func endAll(cmd *exec.Cmd, waited <-chan struct{}, before map[child]bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // ESRCH: it is gone
+	select {
+	case <-waited:
+	case <-ctx.Done():
+		return errors.New("the client doesn't end when it is killed")
+	}
+	for {
+		now, err := children()
+		if err != nil {
+			return err
+		}
+		left := 0
+		for c := range now {
+			if !before[c] {
+				left++
+				_ = unix.Kill(c.pid, unix.SIGKILL)
+				_, _ = unix.Wait4(c.pid, nil, unix.WNOHANG, nil)
+			}
+		}
+		if left == 0 {
+			return nil
+		}
+		if clock.Sleep(ctx, endPoll) != nil {
+			return fmt.Errorf("%d processes that the client started don't end when they are killed", left)
+		}
+	}
+}
+
+// child is one of our children: a pid by itself could be given out again.
+type child struct {
+	pid   int
+	start uint64
+}
+
+// children lists them, zombies included.
+func children() (map[child]bool, error) {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if errors.Is(err, unix.ECHILD) {
+		return nil, nil // as nearly always: then /proc needn't be read
+	}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w; is /proc mounted?", err)
+	}
+	found, self := map[child]bool{}, os.Getpid()
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		d, err := proc.Open(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		st, err := d.Stat()
+		_ = d.Close()
+		if err == nil && st.PPID == self {
+			found[child{pid, st.StartTime}] = true
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,267 @@
+package runtime
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/verdict"
+)
+
+// Search says where to look for the native executable of Claude.
+type Search struct {
+	Path string // PATH
+	Home string // HOME
+	Self string // guard's own executable, which a wrapper may be a link to
+	File string // what the user named; nothing else is looked at then
+}
+
+// Client is a native executable that is held open: its inode can't become
+// another file's while the launcher proves it.
+type Client struct {
+	Path string // without links
+	Note string // what the user should know of how it was found
+	id   Identity
+	file *os.File
+}
+
+// Identity tells one state of one file from every other.
+type Identity struct {
+	Path             string
+	Dev, Ino         uint64
+	Size             int64
+	Modified, Change int64 // nanoseconds
+}
+
+// install is what helps when there is no client.
+const install = "npm install -g @anthropic-ai/claude-code@" + Tested
+
+// Find looks for the native executable and opens it. A shim is refused with the
+// name of the native program: it would stand between the launcher's process and
+// the client. What starts guard itself is passed over, so a wrapper of guard's
+// may be called claude. No shell is asked what claude means: its files are the
+// agent's to write.
+func Find(s Search) (*Client, error) {
+	if s.File != "" {
+		return s.named()
+	}
+	shim := ""
+	for _, dir := range filepath.SplitList(s.Path) {
+		if !filepath.IsAbs(dir) {
+			continue // what the working directory says is the project's, not the user's
+		}
+		path := filepath.Join(dir, "claude")
+		switch s.kind(path) {
+		case native:
+			if shim == "" {
+				return pin(path)
+			}
+			return nil, refuseShim(shim, path)
+		case script:
+			if shim == "" {
+				shim = path
+			}
+		default:
+		}
+	}
+	if shim != "" {
+		return nil, refuseShim(shim, s.behind(shim))
+	}
+	return s.local()
+}
+
+func (s Search) named() (*Client, error) {
+	switch s.kind(s.File) {
+	case native:
+		return pin(s.File)
+	case absent:
+		return nil, refuse(verdict.WiringUnproved, "finding the client", s.File, "there is no such executable file", "name the native program, or "+install)
+	default:
+		return nil, refuseShim(s.File, s.behind(s.File))
+	}
+}
+
+// local looks where the client's own installer puts it behind a shell alias.
+func (s Search) local() (*Client, error) {
+	path := filepath.Join(s.Home, ".claude", "local", "claude")
+	if !filepath.IsAbs(path) {
+		path = ""
+	}
+	switch s.kind(path) {
+	case native:
+		c, err := pin(path)
+		if err == nil {
+			c.Note = fmt.Sprintf("claude is not in PATH; using %s. To choose another one, put its directory into PATH or give --client FILE", verdict.Object(path))
+		}
+		return c, err
+	case script:
+		return nil, refuseShim(path, s.behind(path))
+	default:
+		return nil, refuse(verdict.WiringUnproved, "finding", "claude", "no executable of that name is in PATH or ~/.claude/local", install+", or give --client FILE")
+	}
+}
+
+// refuseShim says which file to use instead, if one was found.
+func refuseShim(shim, real string) error {
+	next := "guard launch claude --client FILE, with the native program's file"
+	if real != "" {
+		next = "guard launch claude --client " + shellWord(real)
+	}
+	return refuse(verdict.WiringUnproved, "launching", shim, "it is a script that starts the client as another process, which the session would lose", next)
+}
+
+// shellWord writes a path so that it can be pasted.
+func shellWord(path string) string {
+	if strings.Trim(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+// behind looks for the native program that a shim starts, in the places where
+// installers put it.
+func (s Search) behind(shim string) string {
+	dirs := []string{}
+	if real, err := filepath.EvalSymlinks(shim); err == nil {
+		for dir := filepath.Dir(real); dir != "/"; dir = filepath.Dir(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	dirs = append(dirs, filepath.Join(s.Home, ".claude", "local"), filepath.Join(s.Home, ".local", "bin"))
+	for _, dir := range dirs {
+		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "node_modules", "@anthropic-ai", "claude-code-linux-*", "claude"))
+		for _, path := range append(found, filepath.Join(dir, "claude")) {
+			if filepath.IsAbs(path) && s.kind(path) == native {
+				return path
+			}
+		}
+	}
+	return ""
+}
+
+func escapeGlob(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}
+
+// kinds of a file called claude.
+type kind uint8
+
+const (
+	absent kind = iota
+	native      // an ELF program that isn't guard
+	script      // anything else that can be executed
+	own         // starts guard
+)
+
+const headBytes = 8 << 10
+
+func (s Search) kind(path string) kind {
+	if path == "" {
+		return absent
+	}
+	text, info, err := head(path)
+	if err != nil || info.Mode().Perm()&0o111 == 0 {
+		return absent
+	}
+	if self, err := os.Stat(s.Self); err == nil && os.SameFile(self, info) {
+		return own
+	}
+	switch {
+	case bytes.HasPrefix(text, []byte("\x7fELF")):
+		return native
+	case startsGuard(text):
+		return own
+	}
+	return script
+}
+
+// startsGuard finds "guard launch" among the words of a script.
+func startsGuard(text []byte) bool {
+	words := strings.FieldsFunc(string(text), func(r rune) bool { return strings.ContainsRune(" \t\n\"'`;|&()<>", r) })
+	for i, w := range words {
+		if filepath.Base(w) == "guard" && i+1 < len(words) && words[i+1] == "launch" {
+			return true
+		}
+	}
+	return false
+}
+
+// head reads the beginning of a regular file; a pipe or device never blocks it.
+func head(path string) ([]byte, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0) // #nosec G304 -- what is to be judged is there
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("not a regular file")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, headBytes))
+	return text, info, err
+}
+
+// pin opens the program that path leads to.
+func pin(path string) (*Client, error) {
+	fail := func(err error) error {
+		return refuse(verdict.WiringUnproved, "opening the client", path, err.Error(), install)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return nil, fail(err)
+	}
+	f, err := os.OpenFile(real, unix.O_PATH|unix.O_NOFOLLOW, 0) // #nosec G304 -- found above
+	if err != nil {
+		return nil, fail(err)
+	}
+	id, err := identity(int(f.Fd()), "", real)
+	if err != nil {
+		f.Close()
+		return nil, fail(err)
+	}
+	return &Client{Path: real, id: id, file: f}, nil
+}
+
+// Close lets go of the file.
+func (c *Client) Close() { c.file.Close() }
+
+// Identity is what the client was when it was opened.
+func (c *Client) Identity() Identity { return c.id }
+
+// Check says whether the path still leads to the file that was opened, with its
+// bytes as they were.
+func (c *Client) Check() error {
+	now, err := IdentityOf(c.Path)
+	if err == nil && now == c.id {
+		return nil
+	}
+	return refuse(verdict.WiringUnproved, "executing", c.Path, "the file was replaced or written while it was proved", "launch again")
+}
+
+// IdentityOf looks at the file that a path without links leads to.
+func IdentityOf(path string) (Identity, error) { return identity(unix.AT_FDCWD, path, path) }
+
+func identity(fd int, at, path string) (Identity, error) {
+	var st unix.Stat_t
+	flags := unix.AT_SYMLINK_NOFOLLOW
+	if at == "" {
+		flags |= unix.AT_EMPTY_PATH
+	}
+	if err := unix.Fstatat(fd, at, &st, flags); err != nil {
+		return Identity{}, fmt.Errorf("looking at %s: %w", verdict.Object(path), err)
+	}
+	return Identity{Path: path, Dev: st.Dev, Ino: st.Ino, Size: st.Size, Modified: st.Mtim.Nano(), Change: st.Ctim.Nano()}, nil //nolint:unconvert // widths differ by architecture
+}

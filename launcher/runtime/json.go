@@ -1,0 +1,107 @@
+package runtime
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/verdict"
+)
+
+// The user's own files of Claude. What is carried over has to mean to us what it
+// means to the client, so they are read strictly: one JSON object, keys once.
+
+// Bounds of the files of a user.
+const (
+	maxSettings = 1 << 20
+	maxState    = 64 << 20 // ~/.claude.json keeps a history of every project
+)
+
+// object keeps the raw values of a JSON object.
+type object map[string]jsontext.Value
+
+// userFile is one of them, read.
+type userFile struct {
+	path string
+	data []byte // empty when there is none
+	top  object
+}
+
+// readUser reads a JSON object of the user's. A link is followed, as the client
+// does; a pipe or device is refused and blocks nothing. No file is no error.
+func readUser(path string, limit int64) (userFile, error) {
+	u := userFile{path: path}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0) // #nosec G304 -- where the client looks for it
+	if errors.Is(err, fs.ErrNotExist) {
+		return u, nil
+	}
+	if err != nil {
+		return u, u.bad("", err.Error())
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return u, u.bad("", "it is not a regular file")
+	}
+	u.data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return u, u.bad("", err.Error())
+	}
+	if int64(len(u.data)) > limit {
+		return u, u.bad("", fmt.Sprintf("it has more than %d bytes", limit))
+	}
+	return u, u.parse()
+}
+
+func (u *userFile) parse() error {
+	text := bytes.TrimPrefix(u.data, []byte("\xef\xbb\xbf")) // the client takes that
+	err := json.Unmarshal(text, &u.top)
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	semantic, other := errors.AsType[*json.SemanticError](err)
+	switch {
+	case ok:
+		line := 1 + bytes.Count(text[:min(int(syntax.ByteOffset), len(text))], []byte("\n"))
+		return u.bad(pointer(syntax.JSONPointer), fmt.Sprintf("line %d is no JSON: %v", line, syntax.Err))
+	case other:
+		return u.bad(pointer(semantic.JSONPointer), "it is no JSON object")
+	case err != nil: // nothing but white space, for one
+		return u.bad("", "it is no JSON object: "+err.Error())
+	case u.top == nil:
+		return u.bad("", "it is no JSON object")
+	}
+	return nil
+}
+
+// bad ends a launch for what stands in the file at a place.
+func (u *userFile) bad(at, cause string) error {
+	what := u.path
+	if at != "" {
+		what += " at " + at
+	}
+	return refuse(verdict.ConfigInvalid, "reading", what, cause, "correct "+shellWord(u.path)+"; the client would skip the file or a part of it")
+}
+
+// pointer writes the place of a value as people write it: hooks.Stop[0].matcher.
+func pointer(p jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range p.Tokens() {
+		if _, err := strconv.Atoi(token); err == nil {
+			b.WriteString("[" + token + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(token)
+	}
+	return b.String()
+}

@@ -1,0 +1,198 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+
+	"leaseguard.internal/internal/verdict"
+)
+
+// Arity is how many values an option takes.
+type Arity uint8
+
+// Arities, as Claude's parser has them.
+const (
+	None     Arity = iota // --x
+	One                   // --x v, --x=v: the next argument, whatever it looks like
+	Optional              // --x, --x v, --x=v: the next argument if it begins with no dash
+	Many                  // --x v w: all arguments up to the next that begins with a dash
+)
+
+// Option is a row of the table of one tested version.
+type Option struct {
+	Names  []string
+	Arity  Arity
+	Why    string // why it is refused; empty: it passes
+	Hidden bool   // --help doesn't tell of it
+}
+
+// Table is what a version of a client understands.
+type Table struct {
+	Version  string
+	Options  []Option
+	Commands []string // words that make the client something else than a session
+}
+
+// Use is what the arguments say of the session.
+type Use struct {
+	Unattended bool // it runs without somebody at a terminal
+}
+
+// CheckArgs reads the arguments as the client will and refuses what would
+// silence the gate or start an agent beside the session, in every spelling. An
+// option that isn't in the table is refused unless allow names it. Arguments
+// are never changed.
+func (t Table) CheckArgs(args, allow []string) (Use, error) {
+	s := scan{table: t, allow: allow, args: slices.Clone(args)}
+	for s.i < len(s.args) {
+		if err := s.next(); err != nil {
+			return Use{}, err
+		}
+	}
+	return s.use, nil
+}
+
+// scan is one pass over the arguments.
+type scan struct {
+	table Table
+	allow []string
+	args  []string
+	i     int
+	many  bool // an option takes values until the next dash
+	rest  bool // after --
+	use   Use
+}
+
+// next reads one argument, with the value that belongs to it.
+func (s *scan) next() error {
+	a := s.args[s.i]
+	// The client looks at its arguments in more than one way, so the name of a
+	// refused option is refused also where it ought to be a value or a prompt.
+	if o, ok := s.table.find(long(a)); ok && o.Why != "" {
+		return refuseFlag(long(a), o.Why)
+	}
+	switch {
+	case s.rest || !dashed(a):
+		s.i++
+		if s.many && !s.rest {
+			return nil
+		}
+		return s.operand(a)
+	case a == "--":
+		s.i++
+		s.rest = true
+		return nil
+	}
+	s.many = false
+	if strings.HasPrefix(a, "--") {
+		return s.option(a, long(a))
+	}
+	return s.short(a)
+}
+
+// option takes --x, --x=v or -x.
+func (s *scan) option(a, name string) error {
+	s.i++
+	o, ok := s.table.find(name)
+	switch {
+	case !ok && slices.Contains(s.allow, name):
+		return nil
+	case !ok:
+		return s.unknown(name)
+	case o.Why != "":
+		return refuseFlag(name, o.Why)
+	}
+	if slices.Contains(o.Names, "--print") {
+		s.use.Unattended = true
+	}
+	if a != name { // the value stands behind the =
+		return nil
+	}
+	switch o.Arity {
+	case One:
+		return s.value()
+	case Optional:
+		if s.i < len(s.args) && !dashed(s.args[s.i]) {
+			return s.value()
+		}
+	case Many:
+		s.many = true
+	case None:
+	}
+	return nil
+}
+
+// value passes over an option's value; next has not seen it.
+func (s *scan) value() error {
+	if s.i >= len(s.args) {
+		return nil // the client complains of that
+	}
+	a := s.args[s.i]
+	s.i++
+	if o, ok := s.table.find(long(a)); ok && o.Why != "" {
+		return refuseFlag(long(a), o.Why)
+	}
+	return nil
+}
+
+// short takes -x, -xv and -xyz: the client reads the rest of a flag's argument
+// as a new one, so that -p-bare is -p --bare.
+func (s *scan) short(a string) error {
+	if len(a) == 2 {
+		return s.option(a, a)
+	}
+	name := a[:2]
+	o, ok := s.table.find(name)
+	if ok && o.Why == "" && o.Arity == None {
+		if err := s.option(name, name); err != nil {
+			return err
+		}
+		s.i--
+		s.args[s.i] = "-" + a[2:]
+		return nil
+	}
+	return s.option(a, name) // refuses it, or takes the rest as its value
+}
+
+// operand is a word that is no option: a prompt, or a command.
+func (s *scan) operand(a string) error {
+	if slices.Contains(s.table.Commands, a) {
+		return refuse(verdict.FlagRefused, "launching claude with the command", a,
+			"it starts no session that guard could hold, or agents outside of it", "claude "+a+" without guard; a prompt needs more words than this one")
+	}
+	for _, scheme := range []string{"cc://", "cc+unix://"} {
+		if strings.HasPrefix(a, scheme) {
+			return refuse(verdict.FlagRefused, "launching claude with", scheme+"…", "it attaches to a session elsewhere", "launch without it")
+		}
+	}
+	return nil
+}
+
+func (s *scan) unknown(name string) error {
+	return refuseFlag(name, "it is not in guard's table of claude "+s.table.Version+"'s options",
+		"launch without it, or add it to launch.allow_flags in guard.toml if you know that it changes no hook")
+}
+
+func refuseFlag(name, why string, next ...string) error {
+	return refuse(verdict.FlagRefused, "launching claude with", name, why, append(next, "launch without it")[0])
+}
+
+func (t Table) find(name string) (Option, bool) {
+	for _, o := range t.Options {
+		if slices.Contains(o.Names, name) {
+			return o, true
+		}
+	}
+	return Option{}, false
+}
+
+// long is the name of a long option, without the value behind its =.
+func long(a string) string {
+	if !strings.HasPrefix(a, "--") {
+		return a
+	}
+	name, _, _ := strings.Cut(a, "=")
+	return name
+}
+
+func dashed(a string) bool { return len(a) > 1 && a[0] == '-' }
