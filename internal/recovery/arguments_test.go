@@ -70,7 +70,9 @@ func TestDecode(t *testing.T) {
 // token is one for the broker too.
 func FuzzDecode(f *testing.F) {
 	for _, in := range hostileArguments {
-		f.Add([]byte(in))
+		if len(in) < 200 { // long ones keep the fuzzer from getting anywhere
+			f.Add([]byte(in))
+		}
 	}
 	for _, in := range []string{"", "{}", good, `{"token": "lgt_` + strings.Repeat("A", 43) + `"}`} {
 		f.Add([]byte(in))

@@ -182,13 +182,11 @@ func serve(b *broker) *host {
 	h := &host{t: b.t, in: in, out: out, end: cancel, done: make(chan error, 1)}
 	go func() {
 		h.done <- Serve(ctx, Options{Name: name, Paths: b.paths, In: stdin, Out: stdout})
-		stdin.Close()
-		stdout.Close()
+		_, _ = stdin.Close(), stdout.Close()
 	}()
 	b.t.Cleanup(func() {
 		cancel()
-		in.Close()
-		out.Close()
+		_, _ = in.Close(), out.Close()
 	})
 	return h
 }
@@ -257,3 +255,6 @@ func (h *host) say(lines ...string) {
 		}
 	}
 }
+
+// hangUp ends the server's stdin.
+func (h *host) hangUp() { _ = h.in.Close() }

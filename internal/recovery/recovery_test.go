@@ -22,7 +22,7 @@ func TestConversation(t *testing.T) {
 	b.write("AGENTS.md", "Be careful.\n")
 	s := serve(b).connect()
 
-	if info := s.InitializeResult(); info.ServerInfo.Name != name || info.Capabilities.Tools == nil || info.Capabilities.Logging != nil {
+	if info := s.InitializeResult(); info.ServerInfo.Name != name || info.Capabilities.Tools == nil {
 		t.Errorf("the server says it is %+v", info)
 	}
 	tools, err := s.ListTools(context.Background(), nil)
@@ -71,7 +71,7 @@ func TestIntroduction(t *testing.T) {
 	if d := cmp.Diff(wire.Control{Verb: wire.VerbContext}, <-heard); d != "" {
 		t.Error(d)
 	}
-	h.in.Close()
+	h.hangUp()
 	if err := <-h.done; err != nil {
 		t.Errorf("a refused introduction ended the server: %v", err)
 	}
@@ -80,7 +80,7 @@ func TestIntroduction(t *testing.T) {
 func TestEnds(t *testing.T) {
 	t.Run("stdin", func(t *testing.T) {
 		h := serve(newBroker(t).listen())
-		h.in.Close()
+		h.hangUp()
 		if err := <-h.done; err != nil {
 			t.Errorf("Serve = %v at the end of stdin, want nil", err)
 		}
@@ -92,7 +92,7 @@ func TestEnds(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, h.out) }()
 		h.say(initialize, initialized, callLine(`{}`))
 		<-began
-		h.in.Close()
+		h.hangUp()
 		if err := <-h.done; err != nil {
 			t.Errorf("Serve = %v, want nil", err)
 		}

@@ -58,6 +58,7 @@ func TestUsageErrors(t *testing.T) {
 		"status x", "status --nope", "approve", "approve a b", "approve a --ttl 0s", "approve a --ttl -1s", "approve a --ttl 1500ms", "approve a --ttl x",
 		"verify", "verify a --ttl 0s", "promote", "promote a", "revoke", "revoke a b", "revoke a --all", "log x", "log --since x", "log -n -1",
 		"zvm-sim", "zvm-sim --dir d --speed warp", "zvm-sim --dir d --fault x", "zvm-sim --dir d --nope", "version x", "init x",
+		"mcp", "mcp x", "mcp --server x", "mcp --server guard-0011223344556677 x",
 	} {
 		t.Run(line, func(t *testing.T) {
 			got := h.guard("", strings.Fields(line)...)
