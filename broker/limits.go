@@ -8,7 +8,7 @@ import (
 // Bounds of the whole broker. The per-session ones are in guard.toml's [limits].
 const (
 	maxCalls            = 4096      // connections of broker.sock at once
-	maxOperators        = 64        // connections of operator.sock at once
+	maxOperators        = 256       // connections of operator.sock at once
 	maxBytes            = 256 << 20 // payload bytes in flight
 	maxDenialsPerSecond = 20        // equal denials of one session before they are counted
 
