@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,6 +25,9 @@ import (
 
 // proofTime bounds one proof.
 const proofTime = 10 * time.Second
+
+// maxResult is how much of a call's result an error shows.
+const maxResult = 400
 
 // maxSaid is how much of the client's own words is kept for an error.
 const maxSaid = 16 << 10
@@ -168,7 +172,7 @@ func (p proof) judge(ctx context.Context, model *fakemodel.Server, cmd *exec.Cmd
 	case r != nil && r.IsError && strings.Contains(r.Text, "guard: "+string(verdict.Proving)+": ") && strings.Contains(r.Text, p.nonce):
 		return nil
 	case r != nil:
-		cause := "its call of " + r.Name + " came back without the gate's denial: " + verdict.Object(r.Text)
+		cause := "its call of " + r.Name + " came back without the gate's denial of this launch: " + strconv.Quote(verdict.Cut(verdict.Clean(r.Text), maxResult))
 		if blame := host.Blames(p.managed); blame != "" {
 			return p.unproved(cause+"; "+blame, "have the administrator of this machine change that setting, then launch again")
 		}

@@ -55,12 +55,6 @@ type matcher struct {
 	Hooks   []hook `json:"hooks"`
 }
 
-type settings struct {
-	Hooks       map[string][]matcher `json:"hooks"`
-	Model       jsontext.Value       `json:"model,omitempty"`
-	Permissions object               `json:"permissions,omitempty"`
-}
-
 // Args are guard's own arguments for the client, each in one piece. servers is
 // the file of the user's MCP servers; empty: none.
 func (in Install) Args(u User, servers string) ([]string, error) {
@@ -85,22 +79,33 @@ func (in Install) Args(u User, servers string) ([]string, error) {
 // settings is the one settings object that the client reads. Given as text, it
 // is read once: no edit of any file changes it afterwards.
 func (in Install) settings(u User) (string, error) {
-	s := settings{Hooks: map[string][]matcher{}, Model: u.Model, Permissions: object{}}
+	hooks := map[string][]matcher{}
 	for _, event := range decideEvents {
-		s.Hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("decide", "block")}}}
+		hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("decide", "block")}}}
 	}
 	for _, event := range observeEvents {
-		s.Hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("observe", "")}}}
+		hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("observe", "")}}}
 	}
+	permissions := object{}
 	for key, value := range u.Permissions {
-		s.Permissions[key] = value
+		permissions[key] = value
 	}
 	if in.Server != "" {
 		allow, err := withTool(u.Permissions["allow"], "mcp__"+in.Server+"__"+recoverTool)
 		if err != nil {
 			return "", err
 		}
-		s.Permissions["allow"] = allow
+		permissions["allow"] = allow
+	}
+	s := map[string]any{"hooks": hooks}
+	for key, value := range u.More {
+		s[key] = value
+	}
+	if u.Model != nil {
+		s["model"] = u.Model
+	}
+	if len(permissions) > 0 {
+		s["permissions"] = permissions
 	}
 	text, err := json.Marshal(s, json.Deterministic(true))
 	if err != nil {

@@ -115,7 +115,7 @@ var settingsShape = record(map[string]shape{
 	"model": isText, "apiKeyHelper": isText, "outputStyle": isText, "forceLoginMethod": isText, "language": isText,
 	"awsAuthRefresh": isText, "awsCredentialExport": isText, "otelHeadersHelper": isText,
 	"cleanupPeriodDays": isNumber, "disableAllHooks": isBool, "includeCoAuthoredBy": isBool,
-	"enableAllProjectMcpServers": isBool, "alwaysThinkingEnabled": isBool, "respectGitignore": isBool,
+	"enableAllProjectMcpServers": isBool, "alwaysThinkingEnabled": isBool, "skipDangerousModePermissionPrompt": isBool, "respectGitignore": isBool,
 	"enabledMcpjsonServers": isTexts, "disabledMcpjsonServers": isTexts,
 	"env": isEnviron, "statusLine": isObject, "enabledPlugins": isObject, "sandbox": isObject,
 	"permissions": record(map[string]shape{

@@ -21,6 +21,7 @@ type User struct {
 	Settings     []byte // its bytes, for the proof's digest
 	Model        jsontext.Value
 	Permissions  object
+	More         object   // further keys that pass as they are
 	Env          []string // of the env block, name=value, not filtered yet
 	Left         []string // keys of the file that are not taken over
 
@@ -28,8 +29,12 @@ type User struct {
 	Dropped []string // names dropped from their env blocks
 }
 
-// carried are the keys of settings.json that a session has.
-var carried = []string{"$schema", "env", "model", "permissions"}
+// Keys of settings.json that a session has; passed are those that need no look:
+// a consent that the user has given once and for all.
+var (
+	carried = []string{"$schema", "env", "model", "permissions"}
+	passed  = []string{"skipDangerousModePermissionPrompt"}
+)
 
 // LoadUser reads the user's settings and MCP servers. A file that the client
 // would skip ends the launch, with the place in it.
@@ -80,8 +85,12 @@ func (u *User) takeSettings(f *userFile) error {
 			return f.bad("permissions", err.Error())
 		}
 	}
-	for key := range f.top {
-		if !slices.Contains(carried, key) {
+	u.More = object{}
+	for key, value := range f.top {
+		switch {
+		case slices.Contains(passed, key):
+			u.More[key] = value
+		case !slices.Contains(carried, key):
 			u.Left = append(u.Left, key)
 		}
 	}
