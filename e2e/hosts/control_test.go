@@ -79,8 +79,15 @@ func TestControlSubagent(t *testing.T) {
 	if pre[0].Session != pre[1].Session {
 		t.Errorf("the subagent has session %q, the main conversation %q", pre[1].Session, pre[0].Session)
 	}
+	if post := w.hooks("PostToolUse"); len(post) != 2 || post[0].ToolUse != pre[1].ToolUse || post[0].Agent != pre[1].Agent || post[1].ToolUse != pre[0].ToolUse {
+		t.Errorf("PostToolUse of %+v", post)
+	}
+	var threads []string
 	for _, r := range w.Model.Requests() {
-		t.Logf("request %d: %s step %d", r.Seq, r.Conversation, r.Step)
+		threads = append(threads, r.Conversation)
+	}
+	if !slices.Equal(threads, []string{"main", "helper", "helper", "main"}) {
+		t.Errorf("requests of %q", threads)
 	}
 }
 
@@ -163,6 +170,16 @@ func TestControlLostContext(t *testing.T) {
 	}
 }
 
+// TestControlBypassIsAsked: without user settings the client in a terminal asks
+// whether its user knows the bypass mode, though the user has said so before.
+func TestControlBypassIsAsked(t *testing.T) {
+	w := newWorld(t)
+	w.steps()
+	w.write(w.Home+"/.claude/settings.json", object{"skipDangerousModePermissionPrompt": true})
+	x := w.interact("--dangerously-skip-permissions", "--setting-sources=")
+	x.shown("By proceeding, you accept all responsibility")
+}
+
 // TestControlAutomaticCompaction: a conversation that grows too long is
 // compacted unasked, in the middle of an unattended run.
 func TestControlAutomaticCompaction(t *testing.T) {
@@ -173,9 +190,13 @@ func TestControlAutomaticCompaction(t *testing.T) {
 		Tokens: 990_000,
 	})
 	w.ok(w.run("--settings="+w.watch("", ""), "--setting-sources="))
-	t.Log(names(w.hooks()))
-	if len(w.hooks("PreCompact")) == 0 {
-		t.Error("nothing was compacted")
+	var got []string
+	for _, e := range w.hooks("SessionStart", "PreCompact", "PostCompact", "PreToolUse") {
+		got = append(got, e.Name+" "+e.Source+e.Trigger+e.Tool)
+	}
+	turn := []string{"PreToolUse Bash", "PreCompact auto", "SessionStart compact", "PostCompact auto"}
+	if want := slices.Concat([]string{"SessionStart startup"}, turn, turn); !slices.Equal(got, want) {
+		t.Errorf("events\n%q, want\n%q", got, want)
 	}
 }
 

@@ -34,6 +34,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case "play-hook":
 			os.Exit(playHook(os.Args[2:]))
+		case "play-rewrite":
+			os.Exit(playRewrite(os.Args[2:]))
 		case "play-mcp":
 			os.Exit(playMCP(os.Args[2:]))
 		}

@@ -3,44 +3,99 @@
 package hosts
 
 import (
+	"os"
+	"strings"
 	"testing"
-	"time"
 
 	"leaseguard.internal/internal/fakemodel"
 )
 
-func TestPerson(t *testing.T) {
-	q := `{"questions":[{"question":"which?","header":"h","options":[{"label":"alpha","description":"x"},{"label":"beta","description":"y"}],"multiSelect":false}]}`
-	for _, c := range []struct{ mode, tool, input, keys string }{
-		{"bypassPermissions", "AskUserQuestion", q, "\r"},
-		{"bypassPermissions", "EnterPlanMode", "{}", "\r"},
-		{"plan", "ExitPlanMode", `{"plan":"do it"}`, "\r"},
-		{"plan", "ExitPlanMode", `{}`, "\r"},
-		{"bypassPermissions", "ExitPlanMode", `{}`, "\r"},
-		{"default", "Bash", `{"command":"touch xx"}`, "\r"},
-		{"default", "Bash", `{"command":"touch xx"}`, "\x1b"},
-		{"default", "Write", `{"file_path":"xx","content":"x"}`, "\r"},
-		{"bypassPermissions", "Bash", `{"command":"sleep 20"}`, "\x1b"},
-	} {
-		t.Run(c.mode+" "+c.tool+c.keys, func(t *testing.T) {
+// question has one answer per line.
+const question = `{"questions":[{"question":"which?","header":"h","options":[{"label":"alpha","description":"x"},{"label":"beta","description":"y"}],"multiSelect":false}]}`
+
+// plans is the directory in which the client tells the model to write its plan.
+const plans = `(/\S+/\.claude/plans/[\w-]+\.md)`
+
+// TestMeasurePerson drives calls that a person completes, refuses or interrupts
+// in the terminal.
+func TestMeasurePerson(t *testing.T) {
+	const esc, yes = "\x1b", "\r"
+	cases := []struct {
+		probe
+		mode, dialog string
+		told         string // how what the model hears begins; nothing when a person stops the turn
+		over         string // what the screen says then
+	}{
+		{probe{"answered", "AskUserQuestion", question, "Pre Post | differs +annotations +answers | same"}, "bypassPermissions", "1. alpha", "ok: Your questions have been answered", ""},
+		{probe{"unanswered", "AskUserQuestion", question, "Pre | - | same"}, "bypassPermissions", "1. alpha", "", "Declined to answer"},
+		{probe{"planning", "EnterPlanMode", `{}`, ""}, "bypassPermissions", "", "ok: Entered plan mode", ""},
+		{probe{"planned", "ExitPlanMode", `{}`, ""}, "plan", "Exit plan mode?", "ok: User has approved", ""},
+		{probe{"plan refused", "ExitPlanMode", `{}`, "Pre | - | same"}, "plan", "Exit plan mode?", "", "Rejected Claude's plan"},
+		{probe{"no plan", "ExitPlanMode", `{}`, unasked}, "bypassPermissions", "", "error: <tool_use_error>You are not in plan mode", ""},
+		{probe{"consented", "Bash", `{"command":"touch it"}`, ""}, "default", "Do you want to proceed?", "ok: ", ""},
+		{probe{"refused", "Bash", `{"command":"touch it"}`, "Pre | - | same"}, "default", "Do you want to proceed?", "", "Interrupted"},
+		{probe{"consented write", "Write", `{"file_path":"it","content":"x"}`, "Pre Post | bytes | ~file_path"}, "default", "Do you want to create", "ok: ", ""},
+		{probe{"interrupted", "Bash", `{"command":"touch started; sleep 40"}`, "Pre | - | same"}, "bypassPermissions", "", "", "Interrupted"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
-			p := probe{"p", c.tool, c.input, ""}
-			w.steps(p.step(), fakemodel.Say("end of it"))
-			x := w.interact("--permission-mode="+c.mode, "--allow-dangerously-skip-permissions", "--settings="+w.watch("", ""), "--setting-sources=")
-			w.await("start", func() bool { return len(w.hooks("SessionStart")) >= 1 })
-			x.shown("shortcuts")
+			w.steps(c.step(), fakemodel.Say("all said"))
+			x := w.interact("--permission-mode="+c.mode, "--settings="+w.watch("", ""), "--setting-sources=")
+			w.await("the start", func() bool { return len(w.hooks("SessionStart")) > 0 })
+			x.shown("❯")
 			x.enter("do it")
-			w.await("pre", func() bool { return len(w.hooks("PreToolUse")) >= 1 })
-			time.Sleep(1500 * time.Millisecond)
-			s := x.screen()
-			t.Log(s[max(0, len(s)-700):])
-			x.keys(c.keys)
-			time.Sleep(1500 * time.Millisecond)
-			t.Log(names(w.hooks()))
-			m := w.measure(p)
-			t.Log(m, m.told)
-			if m.pre != nil { t.Logf("%s", m.pre.Input) }
-			if m.end != nil { t.Logf("%s", m.end.Raw) }
+			if c.dialog != "" {
+				x.shown(c.dialog)
+			}
+			if c.name == "interrupted" {
+				w.await("the command's start", func() bool { _, err := os.Stat(w.Project + "/started"); return err == nil })
+			}
+			if c.told == "" {
+				x.press(esc, "an end", func() bool { return strings.Contains(x.screen(), strings.ReplaceAll(c.over, " ", "")) })
+			} else {
+				x.press(yes, "an answer", func() bool { return len(w.hooks("Stop")) > 0 })
+			}
+			x.keys("\x03")
+			x.keys("\x03")
+			x.wait()
+			w.report([]probe{c.probe})
+			if got := w.told(c.id()); !strings.HasPrefix(got, c.told) || c.told == "" && got != "" {
+				t.Errorf("the model was told %q, want %q", got, c.told)
+			}
 		})
+	}
+}
+
+// TestMeasurePlan: with a plan in the client's file, the hooks around
+// ExitPlanMode have it as input, though the model said nothing.
+func TestMeasurePlan(t *testing.T) {
+	w := newWorld(t)
+	write, leave := probe{"plan", "Write", `{"file_path":"WORD","content":"the plan"}`, "Pre Post | bytes | ~file_path"}, probe{"leave", "ExitPlanMode", `{}`, "Pre Post | differs -plan -planFilePath | +plan +planFilePath"}
+	w.steps(find(write, plans), leave.step(), fakemodel.Say("all said"))
+	x := w.interact("--permission-mode=plan", "--settings="+w.watch("", ""), "--setting-sources=")
+	w.await("the start", func() bool { return len(w.hooks("SessionStart")) > 0 })
+	x.shown("❯")
+	x.enter("do it")
+	w.await("ExitPlanMode", func() bool { return len(w.hooks("PermissionRequest")) > 0 })
+	x.press("\r", "an answer", func() bool { return len(w.hooks("Stop")) > 0 })
+	w.report([]probe{write, leave})
+}
+
+// TestMeasureShellEscape: a line that a person begins with ! is run without any
+// hook of a tool call.
+func TestMeasureShellEscape(t *testing.T) {
+	w := newWorld(t)
+	w.steps()
+	x := w.interact("--dangerously-skip-permissions", "--settings="+w.watch("*", reason), "--setting-sources=")
+	w.await("the start", func() bool { return len(w.hooks("SessionStart")) > 0 })
+	x.shown("❯")
+	x.keys("!")
+	x.enter("touch " + w.Marker)
+	w.await("the marker", w.marked)
+	for _, e := range w.hooks() {
+		if e.ToolUse != "" {
+			t.Errorf("a hook fired: %s", e.Raw)
+		}
 	}
 }

@@ -64,6 +64,20 @@ func playHook(args []string) int {
 	return 2
 }
 
+// playRewrite is another's hook, which changes what a tool is called with:
+// play-rewrite INPUT.
+func playRewrite(args []string) int {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	out, err := json.Marshal(map[string]any{"hookSpecificOutput": map[string]any{
+		"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": jsontext.Value(args[0]),
+	}})
+	if err != nil {
+		return 2
+	}
+	_, _ = os.Stdout.Write(out)
+	return 0
+}
+
 func denyJSON(reason string) any {
 	return map[string]any{"hookSpecificOutput": map[string]any{
 		"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": reason,

@@ -123,6 +123,18 @@ func (x *terminal) keys(text string) {
 	must(x.t, err)
 }
 
+// press types a key again and again until it has had its effect: a dialog takes
+// no key in its first moments, lest a person answers it by accident.
+func (x *terminal) press(key, what string, done func() bool) {
+	x.t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(300 * time.Millisecond) {
+		if time.Now().After(end) {
+			x.t.Fatalf("pressed %q for %v without %s", key, patience, what)
+		}
+		x.keys(key)
+	}
+}
+
 // enter types a line. The client takes a return that comes in one piece with
 // text for a pasted new line, so it is sent once the text is on the screen.
 func (x *terminal) enter(line string) {

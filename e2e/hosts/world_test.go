@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a client may take for all of one test's run.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // world is what one client run has: nothing of it is shared with another test.
 // A test makes it, gives it a script, and runs the client.
@@ -116,11 +116,12 @@ func (w *world) watch(tool, reason string) string {
 	return string(toJSON(w.t, object{"hooks": hooks, "skipDangerousModePermissionPrompt": true}))
 }
 
-// events are those that a world records.
+// events are those that a world records. A hook on WorktreeCreate would have to
+// make the worktree itself, so there is none.
 var events = []string{
 	"PreToolUse", "PostToolUse", "PostToolUseFailure", "PostToolBatch", "PermissionRequest", "PermissionDenied", "PreSkillShellCommand",
 	"SessionStart", "SessionEnd", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "ConfigChange", "CwdChanged",
-	"Notification", "WorktreeCreate", "WorktreeRemove", "TaskCreated", "TaskCompleted",
+	"Notification", "TaskCreated", "TaskCompleted",
 }
 
 // outcome is how a client's run ended.
@@ -254,18 +255,21 @@ func compaction() fakemodel.Conversation {
 	}
 }
 
-// results gives what the model was told about each call: "ok: text" or
-// "error: text".
+// results gives what the model was told about each call, in the form of told.
 func (w *world) results() []string {
 	var all []string
 	for _, r := range w.Model.Results() {
-		word := "ok: "
-		if r.IsError {
-			word = "error: "
-		}
-		all = append(all, word+r.Text)
+		all = append(all, told(r))
 	}
 	return all
+}
+
+// told is "ok: text" or "error: text".
+func told(r fakemodel.Result) string {
+	if r.IsError {
+		return "error: " + r.Text
+	}
+	return "ok: " + r.Text
 }
 
 // await polls until done or for as long as patience allows.

@@ -1,0 +1,97 @@
+//go:build hosts
+
+package hosts
+
+import (
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"leaseguard.internal/launcher/runtime"
+)
+
+// helpOption is an option's line of --help: names, then what stands for values.
+var helpOption = regexp.MustCompile(`^  (-[^ ].*?)(?:  |$)`)
+
+// TestOptionTable compares guard's table with what the pinned client says that
+// it takes: a new option, one that is gone, and a changed arity are found here.
+func TestOptionTable(t *testing.T) {
+	w := newWorld(t)
+	cmd := exec.Command(claude, "--help")
+	cmd.Env = []string{"HOME=" + w.Home, "PATH=/usr/bin:/bin", "DISABLE_AUTOUPDATER=1"}
+	text, err := cmd.Output()
+	must(t, err)
+	options, commands, ok := strings.Cut(string(text), "\nCommands:\n")
+	if !ok {
+		t.Fatalf("--help has no commands:\n%s", text)
+	}
+	have, want := map[string]string{}, map[string]string{}
+	for line := range strings.Lines(options) {
+		m := helpOption.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil {
+			continue
+		}
+		names, value, _ := strings.Cut(m[1], " <")
+		arity := runtime.None
+		if value != "" {
+			arity = runtime.One
+		} else if names, value, _ = strings.Cut(m[1], " ["); value != "" {
+			arity = runtime.Optional
+		}
+		if strings.HasSuffix(value, "...>") {
+			arity = runtime.Many
+		}
+		for _, name := range strings.Split(names, ", ") {
+			have[name] = fmt.Sprint(arity)
+		}
+	}
+	for _, o := range runtime.Claude.Options {
+		if o.Hidden {
+			continue
+		}
+		for _, name := range o.Names {
+			want[name] = fmt.Sprint(o.Arity)
+		}
+	}
+	for name, arity := range have {
+		if want[name] != arity {
+			t.Errorf("the client has %s with arity %s, the table %q", name, arity, want[name])
+		}
+	}
+	for name := range want {
+		if _, ok := have[name]; !ok {
+			t.Errorf("the table has %s, which --help doesn't show", name)
+		}
+	}
+	for line := range strings.Lines(commands) {
+		if !strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "   ") {
+			continue
+		}
+		for _, name := range strings.Split(strings.Fields(line)[0], "|") {
+			if !slices.Contains(runtime.Claude.Commands, name) {
+				t.Errorf("the client has the command %s, the table doesn't", name)
+			}
+		}
+	}
+}
+
+// TestHiddenOptions: an option that passes though --help doesn't show it is one
+// that the client knows. It stops at the first that it doesn't.
+func TestHiddenOptions(t *testing.T) {
+	w := newWorld(t)
+	w.steps()
+	for _, o := range runtime.Claude.Options {
+		if !o.Hidden || o.Why != "" {
+			continue
+		}
+		for _, name := range o.Names {
+			out := w.runAs("-p", name+"=1", "--nosuch")
+			if !strings.Contains(out.Stderr, "'--nosuch'") {
+				t.Errorf("with %s the client says %q", name, out.Stderr)
+			}
+		}
+	}
+}
