@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/session"
 	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/verdict"
 )
@@ -36,7 +37,7 @@ func busyVerdict(object, cause string) verdict.Verdict {
 
 // leaseVerdict says why a mutator of a session without authority is denied, and
 // what would give it some.
-func leaseVerdict(tool, sessionID string, l lease.Lease) verdict.Verdict {
+func leaseVerdict(tool string, s *session.Session, l lease.Lease) verdict.Verdict {
 	code := verdict.LeaseUnverified
 	switch {
 	case l.State() == lease.Pending:
@@ -47,7 +48,11 @@ func leaseVerdict(tool, sessionID string, l lease.Lease) verdict.Verdict {
 		code = verdict.LeaseRevoked
 	}
 	cause := "the session's lease is " + l.State().String() + ", " + l.Cause().String()
-	return refuse(code, "judging", verdict.Object(tool), cause, "guard approve "+sessionID+" (an operator runs it, outside the session)")
+	next := "guard approve " + s.ID + " (an operator runs it, outside the session)"
+	if name := recoveryTool(s); name != "" {
+		next = "call the tool " + name + " without arguments and do what it says; or " + next
+	}
+	return refuse(code, "judging", verdict.Object(tool), cause, next)
 }
 
 // guardFile names the first of the paths that a read would open inside guard's

@@ -89,7 +89,7 @@ func nestedRuntime(c *call) (name string, pid int, nested bool) {
 func (b *Broker) mutator(ctx context.Context, c *call) verdict.Verdict {
 	l := c.session.Lease(b.opt.Clock.Now())
 	if l.State() != lease.Verified {
-		return leaseVerdict(c.event.Tool, c.session.ID, l)
+		return leaseVerdict(c.event.Tool, c.session, l)
 	}
 	c.lowerings = l.Lowerings()
 	v := b.protect(ctx, c)
@@ -109,7 +109,7 @@ func (b *Broker) secondLook(c *call, v verdict.Verdict) verdict.Verdict {
 	}
 	l := s.Lease(b.opt.Clock.Now())
 	if l.State() != lease.Verified {
-		return leaseVerdict(c.event.Tool, s.ID, l)
+		return leaseVerdict(c.event.Tool, s, l)
 	}
 	if l.Lowerings() != c.lowerings {
 		return refuse(verdict.LeaseRevoked, "judging", verdict.Object(c.event.Tool), "the lease was revoked while the call was judged", "make the call again")

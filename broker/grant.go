@@ -155,7 +155,7 @@ func (b *Broker) grantError(s *session.Session, err error) *wire.Error {
 	var transition *lease.TransitionError
 	if errors.As(err, &transition) {
 		l := s.Lease(b.opt.Clock.Now())
-		code := leaseVerdict("", s.ID, l).Code
+		code := leaseVerdict("", s, l).Code
 		return wireError(code, "verifying session", s.ID, err.Error(), "guard approve "+s.ID)
 	}
 	return wireError(verdict.StoreFailed, "verifying session", s.ID, err.Error(), "make room for the state directory, then: guard broker restart")

@@ -40,12 +40,16 @@ func (b *Broker) isRecovery(c *call) bool {
 // a token, which promotes.
 func recoveryArguments(input []byte) (lease.Hash, error) {
 	var in struct {
-		Token string `json:"token"`
+		Token *string `json:"token"`
 	}
-	if err := strictjson.Decode(input, &in); err != nil || in.Token == "" {
+	fields, err := strictjson.Fields(input, "token")
+	if err != nil || len(fields) == 0 {
 		return lease.Hash{}, err
 	}
-	t, err := token.Parse(in.Token)
+	if err := strictjson.Decode(input, &in); err != nil || in.Token == nil {
+		return lease.Hash{}, errTokenUnknown
+	}
+	t, err := token.Parse(*in.Token)
 	return t.Hash(), err
 }
 
@@ -54,7 +58,9 @@ func recoveryArguments(input []byte) (lease.Hash, error) {
 // sessions of their own.
 func (b *Broker) recover(ctx context.Context, p peer.Peer, s *session.Session, path []session.Step, ctl wire.Control, body []byte) wire.Result {
 	if err := b.pin(p, s, path); err != nil {
-		b.record(b.sessionEvent(s, "recovery_refused", err.Error()))
+		if s.Launched() { // the client of a proof starts the tool too, and asks in vain
+			b.record(b.sessionEvent(s, "recovery_refused", err.Error()))
+		}
 		return wire.Result{Error: wireError(verdict.NotOperator, "recovering session", s.ID, err.Error(), "guard approve "+s.ID+" (an operator runs it, outside the session)")}
 	}
 	if ctl.Session = s.ID; ctl.Verb == wire.VerbContext {
