@@ -41,14 +41,14 @@ func TestZ1_AcceptedIsNotDone(t *testing.T) {
 func TestZ2_TokenEndsInMidPoll(t *testing.T) {
 	t.Parallel()
 	long := func(b *zvmsim.Behaviour) {
-		b.Latency[zvmsim.Done] = zvmsim.Range{Min: time.Second, Max: time.Second}
+		b.Latency[zvmsim.Done] = zvmsim.Range{Min: 2 * time.Second, Max: 2 * time.Second}
 	}
 	tokens := func(r *rig) int { return r.sim.Count(zvmsim.OpToken) }
 	t.Run("once", func(t *testing.T) {
 		t.Parallel()
 		for _, op := range []string{zvmsim.OpList, zvmsim.OpTask} {
 			r := rigged(t, setUp{change: long})
-			r.answer(zvmsim.Answer{Op: op, Status: 401, After: 12, Times: 1})
+			r.answer(zvmsim.Answer{Op: op, Status: 401, After: 8, Times: 1})
 			r.outcome(ask("s1", "app-01"), "", 1)
 			if n := tokens(r); n != 2 {
 				t.Errorf("%d token requests", n)
