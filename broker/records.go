@@ -66,7 +66,7 @@ func (c *call) record(b *Broker, v verdict.Verdict) audit.Record {
 		DurationUS: b.opt.Clock.Now().Sub(c.began).Microseconds(),
 	}
 	if c.role == wire.RoleObserve {
-		r.Verdict = "" // nothing was asked
+		r.Event, r.Verdict = audit.EventHost, "" // nothing was asked
 		if c.note != "" {
 			r.Code = c.note
 		}

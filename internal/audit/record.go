@@ -26,6 +26,7 @@ type Event string
 // The kinds of records.
 const (
 	EventVerdict Event = "verdict" // the answer to one hook event
+	EventHost    Event = "host"    // what a host only told of, such as a call that ran
 	EventLease   Event = "lease"   // begin, promote, renew, and all that lowers
 	EventSession Event = "session" // registered, exec'd, ended
 	EventAlarm   Event = "alarm"

@@ -64,7 +64,7 @@ is the record as it stands in the file.`,
 	f.StringVar(&q.tool, "tool", "", "tool name")
 	f.StringVar(&q.code, "code", "", "code, such as lease_unverified")
 	f.StringVar(&q.verdict, "verdict", "", "pass, ask or deny")
-	f.StringVar(&q.event, "event", "", "verdict, lease, session, alarm or broker")
+	f.StringVar(&q.event, "event", "", "verdict, host, lease, session, alarm or broker")
 	f.DurationVar(&q.since, "since", 0, "not older than, such as 90m")
 	addJSON(cmd, &q.json)
 	return cmd

@@ -55,8 +55,6 @@ func logWord(r audit.Record) (string, colour) {
 		return "ALARM", red
 	case r.Event != audit.EventVerdict:
 		return verdict.Clean(string(r.Event)), faint
-	case r.Verdict == "":
-		return "event", faint // the host told of something and asked nothing
 	case r.Verdict == verdict.Pass.String():
 		return "pass", green
 	case r.Verdict == verdict.Ask.String():
