@@ -206,6 +206,6 @@ func TestT2_LaunchSettings(t *testing.T) {
 		g := newGuarded(t, "")
 		g.steps()
 		g.write(filepath.Join(g.Home, ".claude/settings.json"), bad)
-		g.noSession(g.launch(), "config_invalid", "settings.json at hooks.PreToolUse[0].matcher")
+		g.noSession(g.launch(), "config_invalid", "settings.json", "at hooks.PreToolUse[0].matcher: want a string")
 	})
 }

@@ -83,11 +83,10 @@ func (u *userFile) parse() error {
 
 // bad ends a launch for what stands in the file at a place.
 func (u *userFile) bad(at, cause string) error {
-	what := u.path
 	if at != "" {
-		what += " at " + at
+		cause = "at " + at + ": " + cause
 	}
-	return refuse(verdict.ConfigInvalid, "reading", what, cause, "correct "+shellWord(u.path)+"; the client would skip the file or a part of it")
+	return refuse(verdict.ConfigInvalid, "reading", u.path, cause, "correct "+shellWord(u.path)+"; the client would skip the file or a part of it")
 }
 
 // pointer writes the place of a value as people write it: hooks.Stop[0].matcher.

@@ -1,0 +1,155 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var testInstall = Install{
+	Gate: "/opt/guard/guard-gate", Guard: "/opt/guard/guard", Socket: "/run/user/7/guard/broker.sock", BrokerUID: 7,
+	Budget: 150 * time.Second, ServerEnv: []string{"HOME=/h", "XDG_RUNTIME_DIR=/run/user/7"},
+}
+
+func TestArgs(t *testing.T) {
+	args, err := testInstall.Args(User{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(args) != 3 || args[1] != "--setting-sources=" || args[2] != "--strict-mcp-config" {
+		t.Fatalf("arguments %q", args)
+	}
+	var s struct {
+		Hooks map[string][]matcher `json:"hooks"`
+	}
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(args[0], "--settings=")), &s, json.RejectUnknownMembers(true)); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Hooks) != len(decideEvents)+len(observeEvents) {
+		t.Errorf("hooks of %d events", len(s.Hooks))
+	}
+	for event, list := range s.Hooks {
+		role, onFailure := "observe", ""
+		if slices.Contains(decideEvents, event) {
+			role, onFailure = "decide", "block"
+		}
+		want := hook{"command", "/opt/guard/guard-gate", strings.Fields("claude --socket /run/user/7/guard/broker.sock --broker-uid 7 --role " + role + " --deadline 150"), 180, onFailure}
+		if len(list) != 1 || list[0].Matcher != "*" || len(list[0].Hooks) != 1 {
+			t.Fatalf("%s has %+v", event, list)
+		}
+		h := list[0].Hooks[0]
+		if h.Type != want.Type || h.Command != want.Command || !slices.Equal(h.Args, want.Args) || h.Timeout != want.Timeout || h.OnFailure != want.OnFailure {
+			t.Errorf("%s has %+v, want %+v", event, h, want)
+		}
+	}
+}
+
+// TestF2_HookOutlastsGate: the client waits longer than the gate, whatever the
+// budget.
+func TestF2_HookOutlastsGate(t *testing.T) {
+	for budget, want := range map[time.Duration][2]any{
+		time.Second: {"1", int64(31)}, 1500 * time.Millisecond: {"2", int64(32)}, 20 * time.Second: {"20", int64(50)}, 570 * time.Second: {"570", int64(600)},
+	} {
+		in := testInstall
+		in.Budget = budget
+		h := in.hook("decide", "block")
+		if h.Args[len(h.Args)-1] != want[0] || h.Timeout != want[1] {
+			t.Errorf("budget %v: gate %s, client %d", budget, h.Args[len(h.Args)-1], h.Timeout)
+		}
+	}
+}
+
+func TestArgsWithServer(t *testing.T) {
+	in := testInstall
+	in.Server = "guard-0123456789abcdef"
+	u := User{
+		Model: jsontext.Value(`"opus"`), Permissions: object{"allow": jsontext.Value(`["Bash"]`), "deny": jsontext.Value(`["WebFetch"]`)},
+		More:    object{"skipDangerousModePermissionPrompt": jsontext.Value("true")},
+		Servers: object{"vs": jsontext.Value(`{"command":"/s","env":{"SECRET":"s3cret"}}`)},
+	}
+	args, err := in.Args(u, "/run/x/mcp.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"model":"opus"`, `"permissions":{"allow":["Bash","mcp__guard-0123456789abcdef__recover"],"deny":["WebFetch"]}`, `"skipDangerousModePermissionPrompt":true`} {
+		if !strings.Contains(args[0], want) {
+			t.Errorf("settings %s lack %s", args[0], want)
+		}
+	}
+	own := `--mcp-config={"mcpServers":{"guard-0123456789abcdef":{"alwaysLoad":true,"args":["mcp","--server","guard-0123456789abcdef"],"command":"/opt/guard/guard","env":{"HOME":"/h","XDG_RUNTIME_DIR":"/run/user/7"},"type":"stdio"}}}`
+	if want := []string{"--setting-sources=", "--strict-mcp-config", own, "--mcp-config=/run/x/mcp.json"}; !slices.Equal(args[1:], want) {
+		t.Errorf("arguments %q, want %q", args[1:], want)
+	}
+	if string(u.Permissions["allow"]) != `["Bash"]` {
+		t.Error("the user's permissions were changed in place")
+	}
+	file, err := u.ServersFile()
+	if err != nil || string(file) != `{"mcpServers":{"vs":{"command":"/s","env":{"SECRET":"s3cret"}}}}` {
+		t.Errorf("servers' file %s, %v", file, err)
+	}
+	proof, err := in.ProofArgs(u)
+	if err != nil || strings.Contains(strings.Join(proof, " "), "mcp.json") || !slices.Contains(proof, "--no-session-persistence") || !slices.Contains(proof, "-p") {
+		t.Errorf("proof's arguments %q, %v", proof, err)
+	}
+}
+
+// TestArgsTooLong: what the kernel would refuse is said in words, with the key
+// that makes it so.
+func TestArgsTooLong(t *testing.T) {
+	long := jsontext.Value(`["` + strings.Repeat("x", 140_000) + `"]`)
+	_, err := testInstall.Args(User{SettingsFile: "/h/.claude/settings.json", Permissions: object{"allow": jsontext.Value(`["a"]`), "deny": long}}, "")
+	if reason := refusal(t, err, "config_invalid"); !strings.Contains(reason, "the largest key is permissions.deny with 140004") {
+		t.Errorf("reason %q", reason)
+	}
+}
+
+func TestDigest(t *testing.T) {
+	base := Proved{
+		Client: Identity{Path: "/c", Dev: 1, Ino: 2, Size: 3, Modified: 4, Change: 5}, Gate: Identity{Path: "/g"},
+		Args: []string{"a", "b"}, Env: []string{"A=1"}, Managed: []Managed{{Path: "/m", Data: []byte("{}")}}, User: []byte("{}"),
+	}
+	want := base.Digest()
+	if len(want) != 64 || base.Digest() != want {
+		t.Fatalf("digest %q", want)
+	}
+	for name, change := range map[string]func(p *Proved){
+		"client's bytes":  func(p *Proved) { p.Client.Change++ },
+		"client's inode":  func(p *Proved) { p.Client.Ino++ },
+		"gate":            func(p *Proved) { p.Gate.Modified++ },
+		"arguments":       func(p *Proved) { p.Args = []string{"a b"} },
+		"environment":     func(p *Proved) { p.Env = []string{"A=1", "B=2"} },
+		"other bytes":     func(p *Proved) { p.Env = []string{"A=\xff"} },
+		"managed":         func(p *Proved) { p.Managed = []Managed{{Path: "/m", Data: []byte(`{"disableAllHooks":true}`)}} },
+		"managed missing": func(p *Proved) { p.Managed = nil },
+		"managed error":   func(p *Proved) { p.Managed = []Managed{{Path: "/m", Error: "x"}} },
+		"user's":          func(p *Proved) { p.User = []byte("{ }") },
+	} {
+		p := base
+		if change(&p); p.Digest() == want {
+			t.Errorf("%s: the digest is the same", name)
+		}
+	}
+}
+
+func TestManaged(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"managed-settings.json.": "{}", "managed-settings.d/20-b.json.": `{"allowManagedHooksOnly":true}`, "managed-settings.d/10-a.json.": `{"disableAllHooks":"true"}`,
+	})
+	all := readManaged(dir)
+	if len(all) != 3 || !strings.HasSuffix(all[1].Path, "10-a.json") || string(all[0].Data) != "{}" {
+		t.Fatalf("read %+v", all)
+	}
+	if got := Blames(all); got != all[2].Path+" has allowManagedHooksOnly = true" {
+		t.Errorf("blames %q", got)
+	}
+	if got := Blames(all[:2]); got != "" {
+		t.Errorf("blames %q", got)
+	}
+	if got := readManaged(dir + "/none"); len(got) != 0 {
+		t.Errorf("read %+v", got)
+	}
+}
