@@ -114,6 +114,9 @@ func TestControlMCPServerIsCalled(t *testing.T) {
 	w.steps(fakemodel.Use("mcp__vsphere__power_off_vm", `{"vm_name":"app-01"}`))
 	w.ok(w.run("--settings="+w.watch("", ""), "--setting-sources=", "--strict-mcp-config", "--mcp-config="+w.mcp("vsphere", "power_off_vm")))
 	w.expectResults(`ok: ran power_off_vm {"vm_name":"app-01"}`)
+	if pre := w.hooks("PreToolUse"); len(pre) != 1 || !strings.Contains(string(pre[0].Raw), `"mcp_server":{"name":"vsphere","source":"dynamic"}`) {
+		t.Errorf("PreToolUse of %s", pre[0].Raw)
+	}
 	if calls := w.records("mcp-power_off_vm"); len(calls) != 1 || !jsonEqual(t, calls[0], []byte(`{"vm_name":"app-01"}`)) {
 		t.Errorf("the server was called with %q", calls)
 	}

@@ -128,6 +128,16 @@ func TestMeasureInputs(t *testing.T) {
 	if want := `{"n":1,"e":100,"big":12345678901234567000,"neg":0}`; string(m.pre.Input) != want {
 		t.Errorf("numbers arrive as %s, want %s", m.pre.Input, want)
 	}
+	for name, want := range map[string]string{"write new": `"content":"b\r\n"`, "edit trailing space": `"new_string":"zwei\n"`} {
+		if m := w.measure(probe{name: name}); !strings.Contains(string(m.pre.Input), want) {
+			t.Errorf("%s arrives as %s, want %s", name, m.pre.Input, want)
+		}
+	}
+	if !slices.ContainsFunc(w.hooks("UserPromptSubmit"), func(e event) bool {
+		return strings.Contains(string(e.Raw), "<tool-use-id>toolu_bash_background</tool-use-id>")
+	}) {
+		t.Error("no background call's end was told")
+	}
 	if m = w.measure(probe{name: "mcp doubled key"}); string(m.pre.Input) != `{"vm_name":"app-01"}` {
 		t.Errorf("the last of two equal keys counts, not %s", m.pre.Input)
 	}
@@ -183,7 +193,9 @@ func TestMeasureHostRefuses(t *testing.T) {
 	w.steps(probes[0].step())
 	w.ok(w.runAs("-p", "go", "--settings="+w.watch("", ""), "--setting-sources="))
 	w.report(probes)
-	t.Log(names(w.hooks()))
+	if asked := w.hooks("PermissionRequest"); len(asked) != 1 || asked[0].Tool != "Bash" || asked[0].ToolUse != "" {
+		t.Errorf("PermissionRequest of %+v", asked)
+	}
 	if w.marked() || !strings.HasPrefix(w.told("toolu_refused"), "error: ") {
 		t.Errorf("marked %v, told %q", w.marked(), w.told("toolu_refused"))
 	}
@@ -294,9 +306,7 @@ func TestMeasurePayloads(t *testing.T) {
 			t.Errorf("no %s", name)
 			continue
 		}
-		e := all[0]
-		t.Logf("%s: %s", name, e.Raw)
-		if got := keys(t, e.Raw); got != fields {
+		if got := keys(t, all[0].Raw); got != fields {
 			t.Errorf("%s has\n%s, want\n%s", name, got, fields)
 		}
 	}

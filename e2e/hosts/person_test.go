@@ -60,6 +60,12 @@ func TestMeasurePerson(t *testing.T) {
 			x.keys("\x03")
 			x.wait()
 			w.report([]probe{c.probe})
+			if asked := w.hooks("PermissionRequest"); (len(asked) > 0) != (c.dialog != "") {
+				t.Errorf("PermissionRequest of %v", names(asked))
+			}
+			if ends := w.hooks("PostToolBatch", "Stop"); (len(ends) > 0) != (c.told != "") {
+				t.Errorf("the turn's end was told by %v", names(ends))
+			}
 			if got := w.told(c.id()); !strings.HasPrefix(got, c.told) || c.told == "" && got != "" {
 				t.Errorf("the model was told %q, want %q", got, c.told)
 			}

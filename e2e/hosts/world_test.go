@@ -94,6 +94,7 @@ func (w *world) environ() []string {
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + w.Home, "LANG=C.UTF-8", "TERM=xterm-256color",
 		"ANTHROPIC_BASE_URL=" + w.Model.URL(), "ANTHROPIC_API_KEY=" + w.Model.Key(),
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_AUTOUPDATER=1",
+		"CLAUDE_CODE_TMPDIR=" + w.Dir, // else what background calls say stays in /tmp
 	}, w.Env...)
 }
 
