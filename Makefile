@@ -17,7 +17,7 @@ ROUNDS   ?= 300
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench fuzz lint vuln gen-check repro nightly clean
+.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test nightly clean
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -45,7 +45,9 @@ fuzz: ## every fuzzer for FUZZTIME
 lint: bin/tools/golangci-lint ## format and linters
 	@test -z "$$(gofmt -l $$(tools/list go))" || { gofmt -d $$(tools/list go); exit 1; }
 	bin/tools/golangci-lint run ./...
+	bin/tools/golangci-lint run --build-tags hosts ./e2e/hosts
 	bin/tools/staticcheck ./...
+	bin/tools/staticcheck -tags hosts ./e2e/hosts
 	@packages=$$(tools/list failpoint); set -x; bin/tools/staticcheck -tags failpoint $$packages
 
 vuln: bin/tools/golangci-lint ## known vulnerabilities, from a pinned offline data base
@@ -63,6 +65,12 @@ gen-check: ## module files are tidy, generated files are what their generators w
 
 repro: build ## builds again in another directory with an empty cache; the bytes must be equal
 	@tools/repro
+
+hosts: ## the pinned real clients, from npm, into bin/hosts
+	$(MAKE) -C e2e/hosts install
+
+hosts-test: build ## the real clients against a scripted model, as an ordinary user
+	$(MAKE) -C e2e/hosts test
 
 nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m

@@ -23,7 +23,7 @@ const (
 	alarmAskedLease = "asked_ran_without_lease" // a person was asked, and the lease was gone when it ran
 	noteUnmatched   = "post_unmatched"          // no answer is known, for an innocent reason
 	noteEndedAfter  = "ended_after_lease"       // it passed, and ran on after its lease had ended
-	noteCompleted   = "completed_by_person"     // the host let a person complete the input
+	noteCompleted   = "completed_in_host"       // the host, or a person in it, completed the input
 	slack           = 2 * time.Second           // between a host's clock of a call and ours
 )
 
@@ -67,7 +67,7 @@ func (b *Broker) ran(c *call) {
 	case judged.Kind == verdict.Deny:
 		b.alarm(c, alarmIgnored)
 	case judged.Input != canonical(c.event.Input):
-		if dialect.PersonCompletes(c.host, c.event.Tool) {
+		if dialect.Completes(c.host, c.event.Tool) {
 			b.note(c, noteCompleted)
 			return
 		}

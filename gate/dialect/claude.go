@@ -49,8 +49,10 @@ var claudeBuiltins = map[string]BuiltinKind{
 	"AskUserQuestion": LeaseOnlyTool, "SendMessage": LeaseOnlyTool,
 }
 
-// claudeCompleted are tools whose answers a person adds to the input.
-var claudeCompleted = map[string]bool{"AskUserQuestion": true, "ExitPlanMode": true}
+// claudeCompleted are tools whose input is another after they ran without
+// anybody meaning ill (measured: docs/hosts.md): a person's answers are added, or
+// the client takes its own helper keys away.
+var claudeCompleted = map[string]bool{"AskUserQuestion": true, "ExitPlanMode": true, "SendMessage": true}
 
 // The payload's keys that something depends on. A key that equals one of them
 // only after case folding makes the payload malformed.

@@ -97,9 +97,9 @@ func Builtin(host wire.Host, tool string) BuiltinKind {
 	return NotBuiltin
 }
 
-// PersonCompletes says whether the host lets a person fill in a tool's input
+// Completes says whether the host, or a person in it, finishes a tool's input
 // after it was judged, so that another input may run.
-func PersonCompletes(host wire.Host, tool string) bool {
+func Completes(host wire.Host, tool string) bool {
 	return host == wire.HostClaude && claudeCompleted[tool]
 }
 
