@@ -1,11 +1,3 @@
-// Package broker is the daemon that owns every lease. It listens on two
-// sockets: broker.sock takes launchers and gates, operator.sock takes the
-// people who approve and revoke. The two share no slots and no goroutines, so
-// that no flood of calls delays a revocation.
-//
-// What lowers authority happens in memory, at once, and is written down
-// afterwards. What raises it is on disk first: the token's consumption, then
-// the audit record, then the lease. After a start nobody has authority.
 package broker
 
 import (

@@ -48,6 +48,9 @@ func leaseVerdict(tool string, s *session.Session, l lease.Lease) verdict.Verdic
 		code = verdict.LeaseRevoked
 	}
 	cause := "the session's lease is " + l.State().String() + ", " + l.Cause().String()
+	if why := s.Why(); why != "" {
+		cause += ": " + why
+	}
 	next := "guard approve " + s.ID + " (an operator runs it, outside the session)"
 	if name := recoveryTool(s); name != "" {
 		next = "call the tool " + name + " without arguments and do what it says; or " + next

@@ -134,7 +134,6 @@ var grantCodes = []struct {
 	code verdict.Code
 	next string
 }{
-	{lease.ErrTTL, verdict.BadRequest, "use whole seconds from 1s up to lease.ttl"},
 	{lease.ErrBinding, verdict.BindingChanged, "look at what changed, then: guard approve SESSION"},
 	{lease.ErrGeneration, verdict.GenerationStale, "guard status"},
 	{lease.ErrGateUnseen, verdict.GateUnseen, "let the session make one tool call, then approve it again"},
@@ -147,6 +146,9 @@ var grantCodes = []struct {
 }
 
 func (b *Broker) grantError(s *session.Session, err error) *wire.Error {
+	if errors.Is(err, lease.ErrTTL) {
+		return wireError(verdict.BadRequest, "verifying session", s.ID, err.Error(), "use whole seconds from 1s up to lease.ttl, which is "+b.opt.Config.Lease.TTL.String())
+	}
 	for _, g := range grantCodes {
 		if errors.Is(err, g.err) {
 			return wireError(g.code, "verifying session", s.ID, g.err.Error(), g.next)
@@ -163,9 +165,10 @@ func (b *Broker) grantError(s *session.Session, err error) *wire.Error {
 
 // revoke lowers one session or all. It takes no lock that a grant holds.
 func (b *Broker) revoke(ctl wire.Control) wire.Result {
-	why := "revoked by an operator"
+	words, why := "", "revoked by an operator"
 	if ctl.Reason != "" {
-		why += ": " + verdict.Object(ctl.Reason)
+		words = verdict.Object(ctl.Reason)
+		why += ": " + words
 	}
 	targets := b.sessions.All()
 	if !ctl.All {
@@ -177,6 +180,7 @@ func (b *Broker) revoke(ctl wire.Control) wire.Result {
 	}
 	ids := []string{}
 	for _, s := range targets {
+		s.Explain(words)
 		b.lower(s, lease.Revoked, why)
 		ids = append(ids, s.ID)
 	}

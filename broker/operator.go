@@ -3,12 +3,14 @@ package broker
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/strictjson"
 	"leaseguard.internal/internal/verdict"
@@ -26,6 +28,9 @@ func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) 
 		return
 	}
 	h, err := wire.ReadHeader(conn, wire.Limits{Control: wire.MaxControl, Body: wire.MaxContext})
+	if errors.Is(err, io.EOF) {
+		return // somebody only looked whether a broker listens
+	}
 	if err != nil || h.Kind != wire.KindControl {
 		b.opt.Log.Info("refusing a request of the operator socket", "pid", p.PID(), "error", err)
 		return
@@ -67,10 +72,21 @@ func (b *Broker) perform(ctx context.Context, p peer.Peer, ctl wire.Control, bod
 	return b.verb(ctx, ctl, body)
 }
 
+// committedHead is the newest record on disk. The very first is waited for, so
+// that a check right after the first start finds a head.
+func (b *Broker) committedHead(ctx context.Context) audit.Head {
+	for b.audit.Head().Seq == 0 && b.audit.Err() == nil {
+		if clock.Sleep(ctx, 10*time.Millisecond) != nil {
+			break
+		}
+	}
+	return b.audit.Head()
+}
+
 func (b *Broker) notOperator(p peer.Peer, ctl wire.Control, cause string) wire.Result {
 	b.record(audit.Record{Event: audit.EventSession, Code: string(verdict.NotOperator), CallerPID: p.PID(),
 		Session: ctl.Session, Reason: "verb " + verdict.Object(string(ctl.Verb)) + ": " + cause})
-	return wire.Result{Error: wireError(verdict.NotOperator, "running", verdict.Object(string(ctl.Verb)), cause, "run it from a terminal outside any session")}
+	return wire.Result{Error: wireError(verdict.NotOperator, "serving", "an operator's command", cause, "run it from a terminal outside any session")}
 }
 
 func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.Result {
@@ -80,7 +96,7 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 	case wire.VerbRevoke:
 		return b.revoke(ctl)
 	case wire.VerbAudit:
-		h := b.audit.Head()
+		h := b.committedHead(ctx)
 		return wire.Result{Audit: &wire.Head{Seq: h.Seq, Hash: h.Hash, Dir: b.opt.Paths.AuditDir, Alarmed: b.audit.Err() != nil || b.audit.Fault() != ""}}
 	case wire.VerbStop:
 		b.stop()

@@ -86,8 +86,8 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 	}
 	if privileged && !b.opt.Config.Identity.AllowRootSessions {
 		return nil, wireError(verdict.RootSession, "registering", "pid "+itoa(p.PID()),
-			"it is root or has capabilities that nothing here could hold",
-			"launch as an ordinary user, or set identity.allow_root_sessions = true in guard.toml")
+			"it runs as root, or with capabilities that let it undo guard",
+			"launch as an ordinary user; or set identity.allow_root_sessions = true in guard.toml, then guard broker restart")
 	}
 	anchor, err := p.Process().Dup()
 	if err != nil {

@@ -63,6 +63,9 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, busy bool) {
 		return
 	}
 	h, err := wire.ReadHeader(conn, wire.Limits{Control: wire.MaxControl, Body: wire.MaxPayload})
+	if errors.Is(err, io.EOF) {
+		return // somebody only looked whether a broker listens
+	}
 	if err != nil {
 		b.opt.Log.Info("refusing a request", "pid", p.PID(), "error", err)
 		return

@@ -46,5 +46,6 @@ func (b *Broker) brokerStatus() wire.BrokerStatus {
 	if err := b.audit.Err(); err != nil {
 		st.AuditError = err.Error()
 	}
+	st.AuditFault = b.audit.Fault()
 	return st
 }

@@ -51,6 +51,7 @@ type Session struct {
 	proving  bool          // the gate was heard before exec
 	recovery recovery
 	alarm    string // what locks promotion
+	why      string // an operator's words for the last revocation
 	verdicts verdicts
 }
 
@@ -83,6 +84,24 @@ func (s *Session) Apply(ev lease.Event, now clock.Instant) (lease.Lease, []lease
 	}
 	s.lease = next
 	return next, effects, err
+}
+
+// Explain keeps an operator's words for a revocation; Why returns them as long
+// as the lease is revoked.
+func (s *Session) Explain(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.why = why
+}
+
+// Why is what the operator said who revoked the lease, if it still is.
+func (s *Session) Why() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lease.Cause() != lease.Revoked {
+		return ""
+	}
+	return s.why
 }
 
 // Lease returns the lease as it stands at now.
@@ -220,6 +239,9 @@ func (s *Session) View(now clock.Instant) wire.Session {
 	}
 	if l.State() != lease.Verified {
 		v.Reason = l.Cause().String()
+		if l.Cause() == lease.Revoked && s.why != "" {
+			v.Reason += ": " + s.why
+		}
 	}
 	return v
 }

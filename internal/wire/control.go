@@ -44,7 +44,7 @@ type Control struct {
 	All        bool       `json:"all,omitzero"`
 	Documents  []Document `json:"documents,omitempty"`
 	Register   *Register  `json:"register,omitempty"`
-	Digest     string     `json:"digest,omitempty"`      // proof_*: SHA-256 in hex of all that was proved
+	Digest     string     `json:"digest,omitempty"`     // proof_*: SHA-256 in hex of all that was proved
 	ClearAlarm bool       `json:"clear_alarm,omitzero"` // verify and approve: the operator has seen the alarm
 }
 
@@ -154,6 +154,7 @@ type BrokerStatus struct {
 	InFlight   int       `json:"in_flight"`
 	StoreError string    `json:"store_error,omitempty"`
 	AuditError string    `json:"audit_error,omitempty"`
+	AuditFault string    `json:"audit_fault,omitempty"` // what was found amiss in the chain at start
 }
 
 // Assurance says how well peers and operators are known.

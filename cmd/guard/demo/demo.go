@@ -24,7 +24,7 @@ import (
 // tool call.
 type Step struct {
 	Step       string  `json:"step"`
-	Tool       string  `json:"tool"`
+	Tool       *string `json:"tool"`
 	Verdict    *string `json:"verdict"`
 	Code       *string `json:"code"`
 	Detail     string  `json:"detail"`
@@ -109,7 +109,7 @@ func (t *teller) print(n int, s scene, step Step, took time.Duration) {
 	}
 	_, _ = fmt.Fprintf(t.opt.Out, "%2d. %s\n", n, s.text)
 	if step.Verdict != nil {
-		_, _ = fmt.Fprintf(t.opt.Out, "    %s  %s  %s  (%d ms)\n", step.Tool, t.opt.Paint(*step.Verdict), *step.Code, took.Milliseconds())
+		_, _ = fmt.Fprintf(t.opt.Out, "    %s  %s  %s  (%d ms)\n", *step.Tool, t.opt.Paint(*step.Verdict), *step.Code, took.Milliseconds())
 	}
 	if step.Detail != "" {
 		_, _ = fmt.Fprintf(t.opt.Out, "    %s\n", step.Detail)

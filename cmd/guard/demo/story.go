@@ -92,7 +92,7 @@ func launch(ctx context.Context, w *world, s *Step) (err error) {
 // tool makes a scene of one tool call through the real gate.
 func tool(name, input string) func(context.Context, *world, *Step) error {
 	return func(ctx context.Context, w *world, s *Step) error {
-		s.Tool = name
+		s.Tool = &name
 		a, err := w.agent.Call(ctx, name, input)
 		if err != nil {
 			return err

@@ -1,0 +1,32 @@
+// Package broker is the daemon that owns every lease. It listens on two
+// sockets: broker.sock takes launchers and gates, operator.sock takes the
+// people who approve and revoke. The two share no slots and no goroutines, so
+// that no flood of calls delays a revocation.
+//
+// What lowers authority happens in memory, at once, and is written down
+// afterwards. What raises it is on disk first: the token's consumption, then
+// the audit record, then the lease. After a start nobody has authority.
+//
+// Where to look:
+//
+//	daemon.go    the program: configuration, signals
+//	broker.go    start and stop
+//	serve.go     connections, slots, replies
+//	event.go     one hook event from payload to answer
+//	decide.go    the decision table, row by row
+//	classify.go  verdicts and reasons that several rows share
+//	own.go       is the event the host's own?
+//	observe.go   what tells of lost context
+//	alarm.go     what ran, held against what was answered
+//	register.go  launchers
+//	proof.go     proofs that a client asks its gate
+//	recover.go   the session's own recovery tool
+//	operator.go  who may give orders, and which
+//	grant.go     the orders that raise authority, and revoke
+//	leases.go    the only writer of leases
+//	records.go   what goes into the audit
+//	status.go    what guard status shows
+//	watch.go     ended anchors, ended leases, sessions after a restart
+//	limits.go    bounds of the whole broker
+//	lock.go      one broker for each run directory
+package broker
