@@ -125,12 +125,12 @@ func (b *Broker) resume(s *session.Session, id string) *wire.Error {
 		old, ok = b.sessionRecord(last, false), true // it has just ended, and the watch hasn't told yet
 	}
 	if !ok {
-		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "no ended session has this id", "guard status, or launch without --resume")
+		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "no ended session has this id, or several begin so", "guard log --event session shows them; or launch without --resume")
 	}
 	if old.UID != s.UID || old.Runtime != s.Runtime {
 		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "it belonged to another user or runtime", "launch without --resume")
 	}
-	s.ID, s.Generation = id, old.Generation+1
+	s.ID, s.Generation = old.ID, old.Generation+1
 	return nil
 }
 

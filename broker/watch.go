@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 
 // keepEnded is how long an ended session's id can be resumed.
 const keepEnded = 7 * 24 * time.Hour
+
+// minPrefix is the least of an id that may stand for all of it.
+const minPrefix = 4
 
 // maxEnded bounds the memory of ended sessions.
 const maxEnded = 10_000
@@ -153,11 +157,23 @@ func (e *ended) add(r store.Session) {
 	e.by[r.ID] = r
 }
 
-func (e *ended) find(id string) (store.Session, bool) {
+// find returns the session with that id, or the only one whose id begins so.
+func (e *ended) find(prefix string) (found store.Session, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r, ok := e.by[id]
-	return r, ok
+	if r, exact := e.by[prefix]; exact {
+		return r, true
+	}
+	for id, r := range e.by {
+		if len(prefix) < minPrefix || !strings.HasPrefix(id, prefix) {
+			continue
+		}
+		if ok {
+			return store.Session{}, false
+		}
+		found, ok = r, true
+	}
+	return found, ok
 }
 
 func (e *ended) forget(id string) {
