@@ -69,7 +69,7 @@ checkpoint of every machine that the call names has been read back.`,
 	}{
 		{"Sessions:", []*cobra.Command{c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote(), c.mcp()}},
 		{"Records:", []*cobra.Command{c.log(), c.audit()}},
-		{"Setting up and trying out:", []*cobra.Command{c.broker(), c.init(), c.demo(), c.zvmSim(), c.version()}},
+		{"Setting up and trying out:", []*cobra.Command{c.broker(), c.init(), c.uninstall(), c.demo(), c.zvmSim(), c.version()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
 		for _, cmd := range part.commands {

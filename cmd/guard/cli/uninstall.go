@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"leaseguard.internal/internal/paths"
+)
+
+func (c Command) uninstall() *cobra.Command {
+	var purge, yes bool
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "stop the broker and remove what guard keeps for this user",
+		Long: `Uninstall stops the broker, which ends every lease, and removes guard.toml and the
+sockets' directory. The audit and the store stay as they are unless --purge is
+given. The programs themselves and the secrets that guard.toml names are yours.
+
+Sessions that still run stay gated: with no broker their gate denies every call.`,
+		Example: "  guard uninstall\n  guard uninstall --purge --yes",
+		Args:    noArgs,
+		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			p, err := c.paths()
+			if err != nil {
+				return err
+			}
+			if err := c.mayOperate(cmd.Context(), p); err != nil {
+				return err
+			}
+			if p.Mode == paths.System {
+				return errors.New("this machine is in system mode: its packages are removed by the system's package manager")
+			}
+			doomed := []string{p.Config, p.RunDir}
+			if purge {
+				doomed = append(doomed, p.StateDir)
+			}
+			if !yes {
+				if err := c.confirm(doomed); err != nil {
+					return err
+				}
+			}
+			if err := c.stop(cmd.Context(), p); err != nil {
+				return err
+			}
+			return c.remove(doomed)
+		}),
+	}
+	cmd.Flags().BoolVar(&purge, "purge", false, "remove the audit and the store too")
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return cmd
+}
+
+// confirm asks before anything is removed; without a terminal only --yes does.
+func (c Command) confirm(doomed []string) error {
+	if !isTerminal(c.Stdin) {
+		return usagef("nobody can be asked here; say that you mean it with --yes")
+	}
+	fmt.Fprintln(c.Stderr, "this stops the broker and removes:")
+	for _, path := range doomed {
+		fmt.Fprintf(c.Stderr, "  %s\n", path)
+	}
+	fmt.Fprint(c.Stderr, "go on? [y/N] ")
+	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')
+	if err != nil || (answer != "y\n" && answer != "yes\n") {
+		return errors.New("nothing was removed")
+	}
+	return nil
+}
+
+// remove takes away what is there and says so.
+func (c Command) remove(doomed []string) error {
+	for _, path := range doomed {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("removing %q: %w", path, err)
+		}
+		fmt.Fprintf(c.Stdout, "removed %q\n", path)
+	}
+	return nil
+}
