@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 			os.Exit(playRewrite(os.Args[2:]))
 		case "play-mcp":
 			os.Exit(playMCP(os.Args[2:]))
+		case "play-recover":
+			os.Exit(playRecover(os.Args[2:]))
 		}
 	}
 	os.Exit(run(m))
