@@ -10,11 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/clock"
-	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/verdict"
-	"leaseguard.internal/internal/wire"
 )
 
 const (
@@ -60,15 +58,6 @@ func EnsureBroker(ctx context.Context, p paths.Paths) error {
 	return start(ctx, p)
 }
 
-// CheckConfig reads guard.toml as the broker would: one that starts in the
-// background could only write its complaint to a log.
-func CheckConfig(p paths.Paths) error {
-	if _, err := config.Load(p.Config, p.Mode, brokerUID(p)); err != nil {
-		return &wire.Error{Code: string(verdict.ConfigInvalid), Message: err.Error()}
-	}
-	return nil
-}
-
 // startTries allows for a broker that ended because the lock was taken, by one
 // that was on its way out or by a look of ours.
 const startTries = 3
@@ -89,7 +78,8 @@ func start(ctx context.Context, p paths.Paths) error {
 			return err
 		}
 	}
-	return fmt.Errorf("starting the broker: it ended before it listened on %q: %s", p.OperatorSocket, said)
+	return fmt.Errorf("starting the broker: it ended before it listened on %q: %s; what it wrote is in %q; correct that, then: guard broker start",
+		p.OperatorSocket, said, logPath(p))
 }
 
 // wait polls until a broker listens, or until there is nothing to wait for.

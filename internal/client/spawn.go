@@ -72,7 +72,8 @@ func spawn(p paths.Paths) (*started, error) {
 }
 
 // Spawn is the intermediate process itself: it starts the broker and stays
-// until in ends or the broker does.
+// until in ends or the broker does. That the broker failed is no error here:
+// its own last line is to be the log's last.
 func Spawn(in io.Reader) error {
 	programs, err := Siblings()
 	if err != nil {
@@ -87,7 +88,13 @@ func Spawn(in io.Reader) error {
 		return fmt.Errorf("starting %q: %w", programs.Broker, err)
 	}
 	ended := make(chan error, 2)
-	go func() { ended <- cmd.Wait() }()
+	go func() {
+		err := cmd.Wait()
+		if errors.As(err, new(*exec.ExitError)) {
+			err = nil
+		}
+		ended <- err
+	}()
 	go func() {
 		_, err := io.Copy(io.Discard, in)
 		ended <- err
@@ -149,7 +156,7 @@ func (s *started) release() string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	last := verdict.Cut(verdict.Clean(lines[len(lines)-1]), verdict.MaxReason)
 	if err != nil || last == "" {
-		return "it wrote nothing to " + verdict.Object(s.log.Name())
+		return "it wrote nothing"
 	}
-	return last
+	return strings.TrimPrefix(last, "guard-broker: ")
 }

@@ -146,3 +146,6 @@ func Load(path, mode string, uid uint32) (*Config, error) {
 	}
 	return decode(path, mode, data)
 }
+
+// Parse understands text as Load would a file of that path.
+func Parse(path, mode string, text []byte) (*Config, error) { return decode(path, mode, text) }

@@ -109,3 +109,16 @@ func (f *faults) Error() string {
 }
 
 func (f *faults) Unwrap() []error { return f.list }
+
+// Faults are what an error of Load or Parse holds: every place that is wrong.
+func Faults(err error) []*Error {
+	var all []*Error
+	if many, ok := errors.AsType[*faults](err); ok {
+		for _, e := range many.list {
+			if fault, ok := errors.AsType[*Error](e); ok {
+				all = append(all, fault)
+			}
+		}
+	}
+	return all
+}

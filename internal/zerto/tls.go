@@ -27,6 +27,13 @@ const (
 	connections = 64               // to the ZVM at once, which bounds the answers in memory
 )
 
+// CheckTrust reads what New would trust the ZVM by, and says what is wrong with
+// it. It connects to nothing.
+func CheckTrust(cfg Config) error {
+	_, err := tlsConfig(cfg)
+	return err
+}
+
 // tlsConfig trusts the CA file, the pinned key, or only a server that satisfies
 // both. Without either there is no connection: a ZVM's certificate is
 // self-signed out of the box, and no public root speaks for it.

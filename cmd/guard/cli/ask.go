@@ -5,66 +5,148 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
+
+	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/verdict"
 )
 
 // maxAnswers bounds what guard init reads from a terminal.
 const maxAnswers = 64 << 10
 
-// ask fills in the answers of guard init from a person. An empty line takes
-// what stands in brackets.
-func (c Command) ask(in *initFlags) error {
-	lines := bufio.NewReader(io.LimitReader(c.Stdin, maxAnswers))
-	question := func(text, otherwise string, to *string) func() error {
-		return func() (err error) {
-			*to, err = c.question(lines, text, otherwise)
-			return err
-		}
-	}
-	self := ""
-	if err := question("URL of the ZVM, https://HOST[:PORT]; empty for none", "", &in.zvm.URL)(); err != nil {
-		return err
-	}
-	steps := []func() error{question("VM that this host is (several with commas between), or none", "none", &self)}
-	if in.zvm.URL != "" {
-		steps = append([]func() error{
-			question("file with the ZVM's CA certificate", "", &in.zvm.CAFile),
-			question("client id", "guard", &in.zvm.ClientID),
-			question("file with the client's secret (mode 0600)", "", &in.zvm.ClientSecretFile),
-			func() error { return c.askSameUID(lines, in) },
-		}, steps...)
-	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	for name := range strings.SplitSeq(self, ",") { // a VM's name may hold blanks
-		in.self = append(in.self, strings.TrimSpace(name))
-	}
-	return nil
+// questions are what guard init still wants to know, and the stream of answers.
+type questions struct {
+	lines *bufio.Reader
+	out   io.Writer
 }
 
-func (c Command) askSameUID(lines *bufio.Reader, in *initFlags) error {
-	answer, err := c.question(lines, "the agent runs with your uid and can read that secret; is that acceptable? yes or no", "no")
+// ask fills in the answers of guard init from a person. An empty line takes
+// what stands in brackets. Each answer is judged when it is given, and asked for
+// again until it will do.
+func (c Command) ask(in *initFlags) error {
+	q := questions{bufio.NewReader(io.LimitReader(c.Stdin, maxAnswers)), c.Stderr}
+	self := ""
+	err := q.ask("URL of the ZVM, https://HOST[:PORT]; empty for none", "", &in.zvm.URL, goodURL)
+	if err == nil && in.zvm.URL != "" {
+		err = q.askZVM(&in.zvm)
+	}
+	if err == nil {
+		err = q.ask("VM that this host is (several with commas between), or none", "none", &self, goodSelf)
+	}
+	in.self = names(self)
+	return err
+}
+
+func (q questions) askZVM(z *config.ZVM) error {
+	for _, next := range []struct {
+		text, otherwise string
+		to              *string
+		good            func(string) error
+	}{
+		{"file with the ZVM's CA certificate", "", &z.CAFile, goodFile(checkCA)},
+		{"client id", "guard", &z.ClientID, func(string) error { return nil }},
+		{"file with the client's secret (mode 0600)", "", &z.ClientSecretFile, goodFile(checkSecret)},
+	} {
+		if err := q.ask(next.text, next.otherwise, next.to, next.good); err != nil {
+			return err
+		}
+	}
+	answer := ""
+	err := q.ask("the agent runs with your uid and can read that secret; is that acceptable? yes or no", "no", &answer, yesOrNo)
 	if err != nil {
 		return err
 	}
-	if answer != "yes" {
+	if z.AcceptSameUID = strings.HasPrefix(answer, "y"); !z.AcceptSameUID {
 		return errors.New("nothing was written: in user mode a ZVM needs accept_same_uid = true")
 	}
-	in.zvm.AcceptSameUID = true
 	return nil
 }
 
-func (c Command) question(lines *bufio.Reader, text, otherwise string) (string, error) {
-	fmt.Fprintf(c.Stderr, "%s [%s]: ", text, otherwise)
-	line, err := lines.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("nothing was written: the answers ended early: %w", err)
+// ask puts one question until the answer is good.
+func (q questions) ask(text, otherwise string, to *string, good func(string) error) error {
+	for {
+		fmt.Fprintf(q.out, "%s [%s]: ", text, otherwise)
+		line, err := q.lines.ReadString('\n')
+		if err != nil {
+			return fmt.Errorf("nothing was written: the answers ended early: %w", err)
+		}
+		if *to = strings.TrimSpace(line); *to == "" {
+			*to = otherwise
+		}
+		if err = good(*to); err == nil {
+			return nil
+		}
+		for _, said := range saidBy(err) {
+			fmt.Fprintf(q.out, "  %s\n", said)
+		}
 	}
-	if line = strings.TrimSpace(line); line == "" {
-		return otherwise, nil
+}
+
+func yesOrNo(answer string) error {
+	switch answer {
+	case "y", "yes", "n", "no":
+		return nil
 	}
-	return line, nil
+	return fmt.Errorf("%s is neither yes nor no", verdict.Object(answer))
+}
+
+// goodFile makes the path absolute first: it was typed relative to here.
+func goodFile(check func(path string) error) func(string) error {
+	return func(path string) error {
+		if path == "" {
+			return errors.New("the file's path is needed")
+		}
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		return check(abs)
+	}
+}
+
+func checkSecret(path string) error {
+	_, err := config.ZVM{ClientSecretFile: path}.Secret(uid())
+	return err
+}
+
+// goodURL has the configuration judge the address, beside stand-ins for the
+// keys that have not been asked for yet.
+func goodURL(url string) error {
+	if url == "" {
+		return nil
+	}
+	return goodAnswers(config.Answers{ZVM: &config.ZVM{
+		URL: url, CAFile: "/ca.pem", ClientID: "guard", ClientSecretFile: "/secret", AcceptSameUID: true,
+	}})
+}
+
+func goodSelf(self string) error {
+	list := names(self)
+	if err := (initFlags{self: list}).whole(); err != nil {
+		return err
+	}
+	return goodAnswers(config.Answers{Self: list, SelfNone: self == "none"})
+}
+
+func goodAnswers(a config.Answers) error {
+	_, err := config.Parse("guard.toml", paths.User, config.Template(a))
+	if err == nil {
+		return nil
+	}
+	var found faults
+	for _, e := range config.Faults(err) {
+		found = append(found, errors.New(e.Problem))
+	}
+	return found
+}
+
+// names takes a list apart; a VM's name may hold blanks.
+func names(list string) []string {
+	var all []string
+	for name := range strings.SplitSeq(list, ",") {
+		all = append(all, strings.TrimSpace(name))
+	}
+	return all
 }

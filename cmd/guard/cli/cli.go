@@ -11,6 +11,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -37,12 +38,17 @@ type Command struct {
 // Main runs guard with args, the program's name not among them, and returns the
 // exit code.
 func (c Command) Main(args []string) int {
+	out := &output{to: c.Stdout}
+	c.Stdout = out
 	root := c.root()
 	root.SetArgs(args)
 	root.SetIn(c.Stdin)
 	root.SetOut(c.Stdout)
 	root.SetErr(c.Stderr)
 	cmd, err := root.ExecuteContextC(context.Background())
+	if out.err != nil && (err == nil || errors.Is(err, errSilent)) {
+		err = &failure{ExitUnfinished, out.err} // what would say it all didn't arrive
+	}
 	return c.report(cmd, err)
 }
 
@@ -63,13 +69,15 @@ checkpoint of every machine that the call names has been read back.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	group(root)
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(help())
 	for _, part := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
 		{"Sessions:", []*cobra.Command{c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote(), c.mcp()}},
 		{"Records:", []*cobra.Command{c.log(), c.audit()}},
-		{"Setting up and trying out:", []*cobra.Command{c.broker(), c.init(), c.uninstall(), c.demo(), c.zvmSim(), c.version()}},
+		{"Setting up and trying out:", []*cobra.Command{c.broker(), c.init(), c.uninstall(), c.demo(), c.zvmSim(), c.completion(), c.version()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})
 		for _, cmd := range part.commands {

@@ -54,10 +54,10 @@ func (h home) guard(stdin string, args ...string) said {
 func TestUsageErrors(t *testing.T) {
 	h := newHome(t)
 	for _, line := range []string{
-		"", "nope", "--nope", "broker", "broker nope", "audit", "audit export", "launch", "launch claude", "launch exec", "launch exec --",
+		"", "nope", "--nope", "broker", "broker nope", "audit", "audit export", "launch", "launch exec", "launch exec --",
 		"status x", "status --nope", "approve", "approve a b", "approve a --ttl 0s", "approve a --ttl -1s", "approve a --ttl 1500ms", "approve a --ttl x",
 		"verify", "verify a --ttl 0s", "promote", "promote a", "revoke", "revoke a b", "revoke a --all", "log x", "log --since x", "log -n -1",
-		"zvm-sim", "zvm-sim --dir d --speed warp", "zvm-sim --dir d --fault x", "zvm-sim --dir d --nope", "version x", "init x",
+		"zvm-sim", "zvm-sim --dir d --speed warp", "zvm-sim --dir d --fault x", "zvm-sim --dir d --nope", "version x", "init x", "init --force", "help nope", "help launch nope", "completion", "completion tcsh", "approve a --ttl 10",
 		"mcp", "mcp x", "mcp --server x", "mcp --server guard-0011223344556677 x",
 	} {
 		t.Run(line, func(t *testing.T) {

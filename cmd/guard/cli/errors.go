@@ -65,7 +65,9 @@ func (c Command) report(cmd *cobra.Command, err error) int {
 		return coded.code
 	}
 	refusal := asWire(err)
-	fmt.Fprintln(c.Stderr, sentence(err, refusal))
+	for _, line := range saidBy(err) {
+		fmt.Fprintln(c.Stderr, sentence(line, refusal.Code))
+	}
 	if coded.code == ExitUsage {
 		fmt.Fprintf(c.Stderr, "Try: %s --help\n", cmd.CommandPath())
 	}
@@ -78,23 +80,47 @@ func (c Command) report(cmd *cobra.Command, err error) int {
 }
 
 // asWire gives every error the form that programs read: a refusal keeps its
-// code, anything else has none.
+// code, anything else has none. The message doesn't repeat the code.
 func asWire(err error) *wire.Error {
+	w := &wire.Error{}
 	var refused *wire.Error
-	if errors.As(err, &refused) {
-		return refused
+	switch {
+	case errors.As(err, &refused):
+		w.Code = refused.Code
+	case errors.Is(err, client.ErrInsideSession):
+		w.Code = string(verdict.NotOperator)
 	}
-	if errors.Is(err, client.ErrInsideSession) {
-		return &wire.Error{Code: string(verdict.NotOperator), Message: verdict.Clean(err.Error())}
+	said := saidBy(err)
+	for i, line := range said {
+		said[i] = strings.TrimPrefix(strings.TrimPrefix(line, "guard: "), w.Code+": ")
 	}
-	return &wire.Error{Message: verdict.Clean(err.Error())}
+	w.Message = strings.Join(said, "\n")
+	return w
+}
+
+// faults are several things that are wrong at once.
+type faults []error
+
+func (f faults) Error() string { return errors.Join(f...).Error() }
+
+// saidBy is what err says, cleaned: one line, but one for each fault of a
+// configuration, which people correct one by one.
+func saidBy(err error) []string {
+	if !errors.As(err, new(*client.ConfigError)) && !errors.As(err, new(faults)) {
+		return []string{verdict.Clean(err.Error())}
+	}
+	said := strings.Split(err.Error(), "\n")
+	for i, line := range said {
+		said[i] = verdict.Clean(line)
+	}
+	return said
 }
 
 // sentence is one line with guard's name before it and a refusal's code.
-func sentence(err error, refusal *wire.Error) string {
-	text := strings.TrimPrefix(verdict.Clean(err.Error()), "guard: ")
-	if refusal.Code != "" && !strings.Contains(text, refusal.Code+": ") {
-		text = refusal.Code + ": " + text
+func sentence(line, code string) string {
+	text := strings.TrimPrefix(line, "guard: ")
+	if code != "" && !strings.Contains(text, code+": ") {
+		text = code + ": " + text
 	}
 	return "guard: " + text
 }

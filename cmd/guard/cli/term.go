@@ -36,7 +36,7 @@ func (c Command) paint(col colour, text string) string {
 
 // isTerminal reports whether w or r is a terminal.
 func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := outputOf(stream).(*os.File)
 	if !ok {
 		return false
 	}

@@ -1,0 +1,45 @@
+package client
+
+import (
+	"errors"
+
+	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+	"leaseguard.internal/internal/zerto"
+)
+
+// ConfigError is a configuration that the broker would not start with. Its text
+// has one line for each fault. It is also the refusal config_invalid.
+type ConfigError struct{ Err error }
+
+// Error returns the faults, one a line.
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the faults as they were found.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// As makes it a refusal for who asks for one.
+func (e *ConfigError) As(target any) bool {
+	refusal, ok := target.(**wire.Error)
+	if ok {
+		*refusal = &wire.Error{Code: string(verdict.ConfigInvalid), Message: e.Error()}
+	}
+	return ok
+}
+
+// CheckConfig reads guard.toml and the files that it names as the broker would:
+// one that starts in the background could only write its complaint to a log.
+func CheckConfig(p paths.Paths) error {
+	cfg, err := config.Load(p.Config, p.Mode, brokerUID(p))
+	if err == nil && cfg.ZVM != nil {
+		z := zerto.Config{CAFile: cfg.ZVM.CAFile, SPKISHA256: cfg.ZVM.SPKISHA256, UID: brokerUID(p)}
+		_, secret := cfg.ZVM.Secret(z.UID)
+		err = errors.Join(zerto.CheckTrust(z), secret)
+	}
+	if err != nil {
+		return &ConfigError{err}
+	}
+	return nil
+}
