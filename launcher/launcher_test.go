@@ -22,11 +22,18 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-// Under the name "launch" the test binary launches its arguments; under any
+// Under the name "launch" the test binary launches its arguments, under "guard"
+// it launches claude with them, and under "claude" it is that client; under any
 // name with "report" first, it plays a runtime that says what it found.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "launch" {
 		unix.Exit(launch(os.Args[1:])) // without the race detector's second at an exit
+	}
+	switch filepath.Base(os.Args[0]) {
+	case "guard":
+		unix.Exit(launchClaude(os.Args[1:]))
+	case "claude":
+		unix.Exit(playClient())
 	}
 	if len(os.Args) > 1 && os.Args[1] == "report" {
 		unix.Exit(report())
