@@ -45,7 +45,7 @@ var keys = []key{
 
 	{name: "session.on_revoke", def: `"leave"`, about: "what becomes of running tools: leave",
 		set: oneOfYet(func(p *place) *string { return &p.c.Session.OnRevoke }, "kill_tools", "leave")},
-	{name: "session.env_pass", def: `[]`, about: "variables let through the environment filter", later: true,
+	{name: "session.env_pass", def: `[]`, about: "variables let through the environment filter",
 		set: list(func(p *place) *[]string { return &p.c.Session.EnvPass })},
 
 	{name: "launch.budget", def: `"150s"`, about: "the gate's deadline for one call; the host's own is 30s more",

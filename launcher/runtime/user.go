@@ -29,12 +29,12 @@ type User struct {
 	Dropped []string // names dropped from their env blocks
 }
 
-// Keys of settings.json that a session has; passed are those that need no look:
-// a consent that the user has given once and for all.
-var (
-	carried = []string{"$schema", "env", "model", "permissions"}
-	passed  = []string{"skipDangerousModePermissionPrompt"}
-)
+// consent is what the client writes down once its user has accepted the mode
+// without permission prompts. Without it a session would ask at each launch.
+const consent = "skipDangerousModePermissionPrompt"
+
+// carried are the keys of settings.json that a session has.
+var carried = []string{"$schema", "env", "model", "permissions", consent}
 
 // LoadUser reads the user's settings and MCP servers. A file that the client
 // would skip ends the launch, with the place in it.
@@ -47,13 +47,13 @@ func LoadUser(env func(string) string, pass []string) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	u := User{SettingsFile: file.path, Settings: file.data}
+	u := User{SettingsFile: file.path, Settings: file.data, More: object{}}
 	if file.top != nil {
 		if err := u.takeSettings(&file); err != nil {
 			return User{}, err
 		}
 	}
-	return u, u.takeServers(state, pass)
+	return u, u.takeState(state, pass)
 }
 
 // places are the directory of the user's settings and the file of the client's
@@ -85,12 +85,11 @@ func (u *User) takeSettings(f *userFile) error {
 			return f.bad("permissions", err.Error())
 		}
 	}
-	u.More = object{}
-	for key, value := range f.top {
-		switch {
-		case slices.Contains(passed, key):
-			u.More[key] = value
-		case !slices.Contains(carried, key):
+	if value, ok := f.top[consent]; ok {
+		u.More[consent] = value
+	}
+	for key := range f.top {
+		if !slices.Contains(carried, key) {
 			u.Left = append(u.Left, key)
 		}
 	}
@@ -126,12 +125,16 @@ func environment(f *userFile, block jsontext.Value, at string) ([]string, error)
 	return all, nil
 }
 
-// takeServers reads the MCP servers of the user's own scope. Those of a project
-// are not among them.
-func (u *User) takeServers(path string, pass []string) error {
+// takeState reads the MCP servers of the user's own scope, and the consent to the
+// mode without permission prompts, from the client's own state. Servers of a
+// project are not among them.
+func (u *User) takeState(path string, pass []string) error {
 	f, err := readUser(path, maxState)
 	if err != nil {
 		return err
+	}
+	if _, said := u.More[consent]; !said && string(f.top["bypassPermissionsModeAccepted"]) == "true" {
+		u.More[consent] = jsontext.Value("true")
 	}
 	list, ok := f.top["mcpServers"]
 	if !ok {

@@ -44,6 +44,23 @@ func TestLoadUser(t *testing.T) {
 	}
 }
 
+// TestConsent: a user who has accepted the mode without prompts isn't asked at
+// each launch; a setting that says no isn't overruled.
+func TestConsent(t *testing.T) {
+	for _, c := range []struct{ settings, state, want string }{
+		{`{}`, `{"bypassPermissionsModeAccepted":true}`, "true"},
+		{`{}`, `{"bypassPermissionsModeAccepted":false}`, ""},
+		{`{}`, `{}`, ""},
+		{`{"skipDangerousModePermissionPrompt":false}`, `{"bypassPermissionsModeAccepted":true}`, "false"},
+	} {
+		dir := tree(t, map[string]string{".claude/settings.json.": c.settings, ".claude.json.": c.state})
+		u, err := LoadUser(home(dir), nil)
+		if err != nil || string(u.More[consent]) != c.want {
+			t.Errorf("settings %s, state %s: %s, %v", c.settings, c.state, u.More[consent], err)
+		}
+	}
+}
+
 func TestLoadUserPlaces(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"home/.claude/settings.json.": `{"model":"home"}`, "home/.claude.json.": `{"mcpServers":{"home":{"command":"x"}}}`,
@@ -159,7 +176,7 @@ func FuzzLoadUser(f *testing.F) {
 		if file.parse() != nil {
 			return
 		}
-		var u User
+		u := User{More: object{}}
 		if u.takeSettings(&file) != nil {
 			return
 		}
