@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/cobra"
 
@@ -41,10 +43,16 @@ chain alone, says "head: not checked" and exits 3. Exit 1: a fault was found.`,
 				return err
 			}
 			report, err := audit.Verify(p.AuditDir, h.stored)
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("verifying the audit: no records yet in %q; the broker makes the first when it starts", p.AuditDir)
+			}
 			if err != nil {
 				return fmt.Errorf("verifying the audit: %w", err)
 			}
-			return c.printReport(report, h, asJSON)
+			if h.stored != nil && !report.HeadChecked && report.Fault == nil {
+				h.why = fmt.Sprintf("record %d of the %s is older than what was kept", h.stored.Seq, h.from)
+			}
+			return c.printReport(report, h, p, asJSON)
 		}),
 	}
 	addJSON(cmd, &asJSON)
@@ -73,6 +81,9 @@ func (c Command) storedHead(ctx context.Context, p paths.Paths) (head, error) {
 		if res.Audit == nil {
 			return head{}, fmt.Errorf("%w: no head", client.ErrAnswer)
 		}
+		if res.Audit.Seq == 0 { // records count from 1
+			return head{from: "none", why: "the broker has saved none yet; try again in a second"}, nil
+		}
 		return head{stored: &audit.Head{Seq: res.Audit.Seq, Hash: res.Audit.Hash}, from: "broker"}, nil
 	}
 	if err := c.mayOperate(ctx, p); err != nil {
@@ -94,7 +105,7 @@ func (c Command) storedHead(ctx context.Context, p paths.Paths) (head, error) {
 }
 
 // printReport also turns what was found into the exit code.
-func (c Command) printReport(r audit.Report, h head, asJSON bool) error {
+func (c Command) printReport(r audit.Report, h head, p paths.Paths, asJSON bool) error {
 	if asJSON {
 		if err := c.printJSON(struct {
 			audit.Report
@@ -105,7 +116,7 @@ func (c Command) printReport(r audit.Report, h head, asJSON bool) error {
 			return err
 		}
 	} else {
-		c.printChain(r, h)
+		c.printChain(r, h, p)
 	}
 	switch {
 	case r.Fault != nil:
@@ -116,21 +127,23 @@ func (c Command) printReport(r audit.Report, h head, asJSON bool) error {
 	return nil
 }
 
-func (c Command) printChain(r audit.Report, h head) {
+func (c Command) printChain(r audit.Report, h head, p paths.Paths) {
 	if r.Fault == nil {
-		fmt.Fprintf(c.Stdout, "chain: %s, %d records in %d segments\n", c.paint(green, "good"), r.Records, r.Segments)
+		fmt.Fprintf(c.Stdout, "chain: %s, %s in %s\n", c.paint(green, "good"), count(r.Records, "record"), count(r.Segments, "segment"))
 	} else {
 		fmt.Fprintf(c.Stdout, "chain: %s: %s\n", c.paint(red, "broken"), verdict.Clean(r.Fault.Error()))
 	}
 	switch {
 	case r.HeadChecked:
 		fmt.Fprintf(c.Stdout, "head: checked against the %s, record %d\n", h.from, h.stored.Seq)
-	case h.stored != nil:
-		fmt.Fprintf(c.Stdout, "head: not checked: record %d of the %s is older than what was kept\n", h.stored.Seq, h.from)
-	default:
+	case h.why != "":
 		fmt.Fprintf(c.Stdout, "head: not checked: %s\n", h.why)
 	}
 	if r.Unfinished > 0 {
 		fmt.Fprintf(c.Stdout, "note: %d bytes of an unfinished record at the end\n", r.Unfinished)
+	}
+	if r.Fault != nil {
+		fmt.Fprintf(c.Stdout, "Next: keep copies of %s and %s, and find out who changed them.\n"+
+			"To begin a new chain: guard broker stop; move both away; guard broker start\n", verdict.Object(p.AuditDir), verdict.Object(p.DB))
 	}
 }

@@ -63,6 +63,12 @@ func TestAuditVerifyWithoutBroker(t *testing.T) {
 				t.Errorf("%+v; want exit %d and %q", got, tc.code, tc.want)
 			}
 			asJSON := h.guard("", "audit", "verify", "--json")
+			if why := !strings.Contains(asJSON.out, `"head_why": ""`); why == strings.Contains(asJSON.out, `"head_checked": true`) {
+				t.Errorf("head_why: %s", asJSON.out)
+			}
+			if next := strings.Contains(got.out, "\nNext: keep copies of "); next != (tc.code == ExitRefused) {
+				t.Errorf("a remedy and exit %d: %s", tc.code, got.out)
+			}
 			if good := strings.Contains(asJSON.out, `"good": true`); asJSON.code != tc.code || good != (tc.code == ExitDone) {
 				t.Errorf("--json: %+v", asJSON)
 			}
@@ -87,7 +93,7 @@ func damage(t *testing.T, dir string, f func([]byte) []byte) {
 
 func TestAuditVerifyNothing(t *testing.T) {
 	h := newHome(t)
-	if got := h.guard("", "audit", "verify"); got.code != ExitUnfinished || !strings.Contains(got.stderr, "verifying the audit") {
+	if got := h.guard("", "audit", "verify"); got.code != ExitUnfinished || !strings.Contains(got.stderr, "verifying the audit: no records yet in ") {
 		t.Errorf("%+v", got)
 	}
 }

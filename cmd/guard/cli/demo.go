@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -26,13 +27,29 @@ allows sessions of root for itself alone.`,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 			defer stop()
-			opt := demo.Options{Out: c.Stdout, Env: c.Env, Paint: c.verdictColour}
+			// A reader that goes away, as head does, must end the story and not this
+			// process, which would leave its sandbox behind.
+			pipe := make(chan os.Signal, 1)
+			signal.Notify(pipe, syscall.SIGPIPE)
+			defer signal.Stop(pipe)
+			var lost error
+			out := writerFunc(func(p []byte) (n int, err error) {
+				if n, err = c.Stdout.Write(p); err != nil {
+					lost = err
+					stop()
+				}
+				return n, err
+			})
+			opt := demo.Options{Out: out, Env: c.Env, Paint: c.verdictColour}
 			if asJSON {
 				opt.Out = nil
 			}
 			steps, err := demo.Run(ctx, opt)
 			if asJSON {
 				err = errors.Join(err, c.printJSON(steps))
+			}
+			if lost != nil && errors.Is(err, context.Canceled) {
+				return lost
 			}
 			if errors.Is(err, context.Canceled) {
 				err = errors.New("the demo was interrupted; it has cleaned up after itself")

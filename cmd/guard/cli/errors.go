@@ -131,8 +131,6 @@ func (c Command) printJSON(v any) error {
 	if err != nil {
 		return fmt.Errorf("encoding JSON: %w", err)
 	}
-	if _, err := c.Stdout.Write(append(audit.Escape(text), '\n')); err != nil { // names in it are other people's
-		return fmt.Errorf("writing to stdout: %w", err)
-	}
-	return nil
+	_, err = c.Stdout.Write(append(audit.Escape(text), '\n')) // names in it are other people's
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -34,13 +35,17 @@ func (c Command) log() *cobra.Command {
 		Use:   "log",
 		Short: "what happened: one line per verdict and lease event",
 		Long: `Log reads the audit's files; no broker is needed. Filters can be combined; each
-compares exactly, --session also the beginning of an id. With --json every line
-is the record as it stands in the file.`,
+compares exactly, --session also the beginning of an id. Times are local; a line
+with the date stands where the day isn't today's. With --json every line is the
+record as it stands in the file.`,
 		Example: `  guard log -f
   guard log --session 3f9a --verdict deny --since 1h
   guard log --json --code checkpoint_confirmed`,
 		Args: noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			if err := q.check(); err != nil {
+				return err
+			}
 			p, err := c.paths()
 			if err != nil {
 				return err
@@ -63,11 +68,36 @@ is the record as it stands in the file.`,
 	f.StringVar(&q.session, "session", "", "session id, or its beginning")
 	f.StringVar(&q.tool, "tool", "", "tool name")
 	f.StringVar(&q.code, "code", "", "code, such as lease_unverified")
-	f.StringVar(&q.verdict, "verdict", "", "pass, ask or deny")
-	f.StringVar(&q.event, "event", "", "verdict, host, lease, session, alarm or broker")
+	f.StringVar(&q.verdict, "verdict", "", choice(verdicts))
+	f.StringVar(&q.event, "event", "", choice(events))
 	f.DurationVar(&q.since, "since", 0, "not older than, such as 90m")
 	addJSON(cmd, &q.json)
 	return cmd
+}
+
+// What --verdict and --event can be.
+var (
+	verdicts = []string{"pass", "ask", "deny"}
+	events   = []string{"verdict", "host", "lease", "session", "alarm", "broker"}
+)
+
+func choice(of []string) string {
+	return strings.Join(of[:len(of)-1], ", ") + " or " + of[len(of)-1]
+}
+
+// check refuses filters that no record can match.
+func (q *logQuery) check() error {
+	switch {
+	case q.verdict != "" && !slices.Contains(verdicts, q.verdict):
+		return usagef("--verdict %q: want %s", q.verdict, choice(verdicts))
+	case q.event != "" && !slices.Contains(events, q.event):
+		return usagef("--event %q: want %s", q.event, choice(events))
+	case q.verdict != "" && q.event != "" && q.event != string(audit.EventVerdict):
+		return usagef("--verdict %s with --event %s: only a verdict's record has a verdict", q.verdict, q.event)
+	case q.since < 0:
+		return usagef("--since %s: want a time above 0, such as 90m", q.since)
+	}
+	return nil
 }
 
 func (c Command) showLog(ctx context.Context, dir string, q *logQuery) error {
@@ -80,18 +110,18 @@ func (c Command) showLog(ctx context.Context, dir string, q *logQuery) error {
 			return err
 		}
 	}
+	shown, day := 0, dayOf(clock.System{}.Wall())
 	show := func(r audit.Record, raw []byte) error {
 		if !q.wants(r) {
 			return nil
 		}
 		line := raw
 		if !q.json {
-			line = []byte(c.logLine(r))
+			line = []byte(c.newDay(&day, r.Time) + c.logLine(r))
 		}
-		if _, err := c.Stdout.Write(append(line[:len(line):len(line)], '\n')); err != nil {
-			return fmt.Errorf("writing to stdout: %w", err)
-		}
-		return nil
+		shown++
+		_, err := c.Stdout.Write(append(line[:len(line):len(line)], '\n'))
+		return err
 	}
 	if q.follow {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -102,6 +132,9 @@ func (c Command) showLog(ctx context.Context, dir string, q *logQuery) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(c.Stderr, "guard: no records yet in %q\n", dir)
 		return nil
+	}
+	if err == nil && shown == 0 {
+		fmt.Fprintln(c.Stderr, "guard: no records match")
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/verdict"
@@ -27,6 +28,19 @@ func (c Command) logLine(r audit.Record) string {
 	return strings.TrimRight(line+about+why, " ")
 }
 
+// newDay is a line with the date, unless t is on the day that the lines before
+// it are on.
+func (c Command) newDay(day *string, t time.Time) string {
+	if dayOf(t) == *day {
+		return ""
+	}
+	*day = dayOf(t)
+	return c.paint(faint, "-- "+*day) + "\n"
+}
+
+// dayOf names a local day and the zone of its times.
+func dayOf(t time.Time) string { return t.Local().Format("Monday 2006-01-02 (MST)") }
+
 // logAbout is what the record is about: the tool and what it would change.
 func (c Command) logAbout(r audit.Record) []string {
 	var about []string
@@ -40,7 +54,14 @@ func (c Command) logAbout(r audit.Record) []string {
 		about = append(about, "on "+objects(r.Targets))
 	}
 	for _, cp := range r.Checkpoint {
-		about = append(about, "checkpoint "+checkpointText(cp))
+		text := fmt.Sprintf("checkpoint %s of %s, id %s", clockTime(cp.Time), verdict.Object(cp.VM), verdict.Object(cp.ID))
+		if cp.Reused {
+			text += " (reused)"
+		}
+		about = append(about, text)
+	}
+	if r.Event == audit.EventSession && r.Code == "ended" {
+		about = append(about, "--resume "+verdict.Clean(r.Session)) // whole: guard launch takes it
 	}
 	if r.Count > 1 {
 		about = append(about, fmt.Sprintf("(%d times)", r.Count))

@@ -7,11 +7,10 @@ import (
 
 // output is stdout. It keeps the first error of a write, so that a command that
 // printed into a full disk or a closed pipe ends with 3 and not with 0, without
-// a check at every print. When failed is set it is called once, with the first.
+// a check at every print.
 type output struct {
-	to     io.Writer
-	err    error
-	failed func()
+	to  io.Writer
+	err error
 }
 
 // Write hands on until a write has failed.
@@ -22,9 +21,6 @@ func (o *output) Write(p []byte) (int, error) {
 	n, err := o.to.Write(p)
 	if err != nil {
 		o.err = fmt.Errorf("writing to stdout: %w; what was printed is not complete", err)
-		if o.failed != nil {
-			o.failed()
-		}
 	}
 	return n, o.err
 }
@@ -36,3 +32,8 @@ func outputOf(stream any) any {
 	}
 	return stream
 }
+
+// writerFunc is a function as a writer.
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -65,17 +66,45 @@ func (c Command) printStatus(w io.Writer, st *wire.Status) {
 
 func (c Command) printBroker(w io.Writer, b wire.BrokerStatus) {
 	rows := [][]cell{
-		{{"broker", faint}, {text: fmt.Sprintf("pid %d, version %s, %s mode, up since %s", b.PID, verdict.Clean(b.Version), verdict.Clean(b.Mode), clockTime(b.Started))}},
+		{{"broker", faint}, {text: fmt.Sprintf("pid %d, version %s, %s mode, up since %s", b.PID, verdict.Clean(b.Version), verdict.Clean(b.Mode), dayTime(b.Started))}},
 		{{"assurance", faint}, {text: fmt.Sprintf("identity %s, operator %s", verdict.Clean(b.Assurance.Identity), operatorText(b.Assurance.Operator))}},
 		{{"zvm", faint}, {text: verdict.Clean(b.ZVM)}},
-		{{"config", faint}, {text: orText(b.Config, "none: defaults. Next: guard init")}},
+		{{"config", faint}, {text: c.configText(b)}},
+		{{"sockets", faint}, {text: verdict.Object(b.RunDir)}},
 	}
 	for _, fault := range []string{b.StoreError, b.AuditError} {
 		if fault != "" {
 			rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(fault) + ": nothing can be approved"}})
 		}
 	}
+	if b.AuditFault != "" {
+		rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(b.AuditFault) + ". Next: guard audit verify"}})
+	}
 	c.table(w, rows)
+}
+
+// configText is the guard.toml that the broker loaded, and whether that is still
+// what stands there.
+func (c Command) configText(b wire.BrokerStatus) string {
+	const next = ". Next: guard broker restart"
+	p, err := c.paths()
+	if err != nil {
+		return orText(b.Config, "none: defaults")
+	}
+	at, err := os.Stat(p.Config)
+	switch {
+	case b.Config == "" && err != nil:
+		return "none: defaults. Next: guard init"
+	case b.Config == "":
+		return verdict.Object(p.Config) + ", not loaded yet" + next
+	case b.Config != p.Config:
+		return verdict.Object(b.Config) + ", and not " + verdict.Object(p.Config) + " of this shell's environment"
+	case err != nil:
+		return verdict.Object(b.Config) + ", which is not there any more" + next
+	case at.ModTime().After(b.Started):
+		return verdict.Object(b.Config) + ", changed since it was loaded" + next
+	}
+	return verdict.Object(b.Config)
 }
 
 // operatorText says what the way of telling operators apart is worth.
@@ -107,10 +136,10 @@ func (c Command) printNotes(w io.Writer, id string, s wire.Session) {
 		fmt.Fprintf(w, "%s  %s. Next: %s\n", id, why, next)
 	}
 	if !s.Enforced {
-		fmt.Fprintf(w, "%s  %s\n", id, c.paint(red, "nothing is enforced against it: it runs as root or with such capabilities"))
+		fmt.Fprintf(w, "%s  %s\n", id, c.paint(red, "nothing is enforced against it: it is root's, or has capabilities that root has"))
 	}
 	if d := s.LastDenial; d != nil {
-		fmt.Fprintf(w, "%s  last denial %s: %s, %s\n", id, clockTime(d.Time), verdict.Object(d.Tool), verdict.Clean(d.Code))
+		fmt.Fprintf(w, "%s  last denial %s: %s, %s\n", id, dayTime(d.Time), verdict.Object(d.Tool), verdict.Clean(d.Code))
 	}
 	if cp := s.LastCheckpoint; cp != nil {
 		fmt.Fprintf(w, "%s  last checkpoint %s\n", id, checkpointText(*cp))
@@ -161,7 +190,7 @@ func stateColour(state string) colour {
 }
 
 func checkpointText(cp wire.CheckpointInfo) string {
-	text := fmt.Sprintf("%s of %s in %s: tag %s, id %s", cp.Time.UTC().Format("15:04:05Z"),
+	text := fmt.Sprintf("%s of %s in %s: tag %s, id %s", dayTime(cp.Time),
 		verdict.Object(cp.VM), verdict.Object(cp.VPG), verdict.Object(cp.Tag), verdict.Object(cp.ID))
 	if cp.Reused {
 		text += " (reused)"

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -82,23 +84,25 @@ func TestPrintStatus(t *testing.T) {
 			LastCheckpoint: &wire.CheckpointInfo{VM: "app-01", VPG: "VPG-LOCAL", Tag: "guard x", ID: "41", Time: at.UTC(), Reused: true}},
 		{ID: "bbbbbbbb", Runtime: "exec", State: "UNVERIFIED", AnchorPID: 12, Launched: true, Command: "/bin/sh\x1b[31m", Reason: "never verified"},
 	}}
-	st.Broker.AuditError = "no space left"
+	st.Broker.AuditError, st.Broker.AuditFault, st.Broker.RunDir = "no space left", "the chain ends before the stored head", "/run/user/1000/guard"
 	var out bytes.Buffer
 	Command{Stdout: &out}.printStatus(&out, st)
-	want := `broker     pid 7, version 0.1.0, user mode, up since 03:04:05
+	want := `broker     pid 7, version 0.1.0, user mode, up since ` + dayTime(at) + `
 assurance  identity pidfs, operator cooperative (stops mistakes, not an attacker of the same uid)
 zvm        https://zvm.example
 config     /home/u/.config/guard/guard.toml
+sockets    "/run/user/1000/guard"
 fault      no space left: nothing can be approved
+fault      the chain ends before the stored head. Next: guard audit verify
 
 SESSION  RUNTIME  STATE       LEFT   GATE    PID  CALLS  DENIED  COMMAND
 aaaaaa   exec     VERIFIED    4m12s  seen    11   3      1       /usr/bin/agent
 bbbbbb   exec     UNVERIFIED  -      unseen  12   0      0       /bin/sh [31m
 
-aaaaaa  last denial 03:04:05: "Ba\nsh", lease_unverified
-aaaaaa  last checkpoint ` + at.UTC().Format("15:04:05Z") + ` of "app-01" in "VPG-LOCAL": tag "guard x", id "41" (reused)
+aaaaaa  last denial ` + dayTime(at) + `: "Ba\nsh", lease_unverified
+aaaaaa  last checkpoint ` + dayTime(at) + ` of "app-01" in "VPG-LOCAL": tag "guard x", id "41" (reused)
 bbbbbb  UNVERIFIED, never verified, and no event has come through its gate. Next: one tool call of it, a read will do, then guard approve bbbbbb
-bbbbbb  nothing is enforced against it: it runs as root or with such capabilities
+bbbbbb  nothing is enforced against it: it is root's, or has capabilities that root has
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
@@ -107,5 +111,40 @@ bbbbbb  nothing is enforced against it: it runs as root or with such capabilitie
 	Command{Stdout: &out}.printStatus(&out, &wire.Status{})
 	if !strings.Contains(out.String(), "no sessions. Next: guard launch exec") {
 		t.Errorf("without sessions: %s", &out)
+	}
+}
+
+// What the broker loaded is compared with what stands there now.
+func TestConfigText(t *testing.T) {
+	h := newHome(t)
+	if err := os.MkdirAll(filepath.Dir(h.paths.Config), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := Command{Env: h.env}
+	early, late := time.Unix(1, 0), time.Now().Add(time.Hour)
+	for _, tc := range []struct {
+		name, loaded string
+		there        bool
+		started      time.Time
+		want         string
+	}{
+		{"defaults", "", false, late, "none: defaults. Next: guard init"},
+		{"not loaded yet", "", true, late, "guard.toml\", not loaded yet. Next: guard broker restart"},
+		{"loaded", h.paths.Config, true, late, "guard.toml\""},
+		{"changed", h.paths.Config, true, early, "guard.toml\", changed since it was loaded. Next: guard broker restart"},
+		{"removed", h.paths.Config, false, late, "guard.toml\", which is not there any more. Next: guard broker restart"},
+		{"of another environment", "/elsewhere/guard.toml", true, late, "of this shell's environment"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_ = os.Remove(h.paths.Config) // of the case before
+			if tc.there {
+				if err := os.WriteFile(h.paths.Config, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := c.configText(wire.BrokerStatus{Config: tc.loaded, Started: tc.started}); !strings.HasSuffix(got, tc.want) {
+				t.Errorf("config %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

@@ -83,3 +83,14 @@ func left(seconds int64) string {
 
 // clockTime is the local time of day of a record, as a log line starts with.
 func clockTime(t time.Time) string { return t.Local().Format("15:04:05") }
+
+// dayTime is a local time that stands alone, with no line of the date before it.
+func dayTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
+
+// count is a number with its noun: 1 record, 2 records.
+func count[N int | uint64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
