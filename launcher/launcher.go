@@ -94,7 +94,7 @@ func (l Launch) register(ctx context.Context, reg wire.Register) (wire.Result, n
 func command(argv []string) (string, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return "", fmt.Errorf("finding the command %s: %w; give its path", verdict.Object(argv[0]), err)
+		return "", fmt.Errorf("finding the command %s: %w; %s", verdict.Object(argv[0]), cause(err), findRemedy(argv[0], err))
 	}
 	name, is := runtimes.Known(path)
 	if !is {
@@ -103,7 +103,7 @@ func command(argv []string) (string, error) {
 	return "", &wire.Error{Code: string(verdict.FlagRefused), Message: verdict.Reason(verdict.FlagRefused,
 		"command", verdict.Object(path),
 		"it is the runtime "+name+" or a shim of it, and an exec session would run it without its hooks",
-		"guard launch "+name)}
+		launchRemedy(name))}
 }
 
 // workingDir asks the kernel, not $PWD: the directory that context documents

@@ -224,7 +224,7 @@ func (c *claude) checkVersion(ctx context.Context) error {
 	said := &tail{}
 	cmd.Stdout = said
 	if err := cmd.Run(); err != nil {
-		return refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch claude --client FILE")
+		return refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch claude --client FILE, with Claude Code's own program")
 	}
 	warning, err := host.CheckVersion(c.client.Path, string(said.text))
 	if warning != "" {

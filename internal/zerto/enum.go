@@ -23,6 +23,8 @@ func (e Enum) Missing() bool { return e.Raw == "" || e.Raw == "null" }
 // String names the value for people.
 func (e Enum) String() string {
 	switch {
+	case e.Name == "Aws":
+		return "AWS" // as people write it
 	case e.Name != "":
 		return e.Name
 	case e.Missing():

@@ -71,6 +71,9 @@ type Settings struct {
 	Skew         Span   `json:"skew"`           // ZVM time minus true time
 }
 
+// settingKeys are the settings' names, as --setting takes them.
+var settingKeys = []string{"token_life", "any_scope", "camel_case", "enum_names", "old_build", "filters", "unknown_vm_400", "in_cloud", "skew"}
+
 func (s Settings) check() error {
 	if s.TokenLife < Span(time.Second) || s.TokenLife > Span(24*time.Hour) {
 		return fmt.Errorf("token_life %v is out of range: want 1s to 24h", time.Duration(s.TokenLife))

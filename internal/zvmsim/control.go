@@ -1,16 +1,21 @@
 package zvmsim
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
 // everyVPG stands for all VPGs that have no faults of their own.
 const everyVPG = "*"
+
+// ErrNoVPG is a protection group that the estate doesn't have.
+var ErrNoVPG = errors.New("it isn't in the estate")
 
 // build makes the run-time state of the estate.
 func (s *Server) build() {
@@ -48,7 +53,7 @@ func (s *Server) known(vpg string, f Faults) error {
 	for _, name := range names {
 		exists := slices.ContainsFunc(s.estate.VPGs, func(g VPG) bool { return g.Name == name })
 		if !exists && name != "" {
-			return fmt.Errorf("vpg %q isn't in the estate", name)
+			return fmt.Errorf("vpg %q: %w, which has %s", name, ErrNoVPG, strings.Join(s.estate.vpgNames(), ", "))
 		}
 	}
 	return f.check()
@@ -164,7 +169,7 @@ func (s *Server) Resync(vpg string) error {
 	defer s.mu.Unlock()
 	g := s.groupByName(vpg)
 	if g == nil {
-		return fmt.Errorf("removing checkpoints: vpg %q isn't in the estate", vpg)
+		return fmt.Errorf("removing checkpoints of vpg %q: %w", vpg, ErrNoVPG)
 	}
 	g.advance(s, s.clk.Now())
 	g.points = nil
@@ -178,7 +183,7 @@ func (s *Server) Plant(vpg, tag string, age time.Duration) (id string, err error
 	defer s.mu.Unlock()
 	g := s.groupByName(vpg)
 	if g == nil {
-		return "", fmt.Errorf("planting a checkpoint: vpg %q isn't in the estate", vpg)
+		return "", fmt.Errorf("planting a checkpoint in vpg %q: %w", vpg, ErrNoVPG)
 	}
 	now := s.clk.Now()
 	g.advance(s, now)

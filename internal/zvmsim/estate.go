@@ -214,3 +214,11 @@ func guid(kind, name string) string {
 	sum[8] = sum[8]&0x3f | 0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
+
+func (e *Estate) vpgNames() []string {
+	names := make([]string, 0, len(e.VPGs))
+	for _, g := range e.VPGs {
+		names = append(names, g.Name)
+	}
+	return names
+}

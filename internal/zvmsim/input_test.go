@@ -1,6 +1,8 @@
 package zvmsim
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,7 +96,7 @@ func TestParseFlags(t *testing.T) {
 		{"unknown fault with a value", Flags{Faults: []string{"G=x:1"}}, "isn't known"},
 		{"code", Flags{Faults: []string{"G=refused,code:x"}}, "isn't a number"},
 		{"variant", Flags{Variants: []string{"G=d"}}, "want VPG=a"},
-		{"unknown setting", Flags{Settings: []string{"speed=1"}}, "unknown key"},
+		{"unknown setting", Flags{Settings: []string{"speed=1"}}, "want one of token_life, any_scope, "},
 		{"setting of another type", Flags{Settings: []string{"camel_case=yes"}}, "malformed"},
 		{"token life", Flags{Settings: []string{"token_life=1ms"}}, "out of range"},
 		{"answer", Flags{Answers: []string{"task=401"}}, "--answer"},
@@ -146,6 +148,18 @@ func FuzzParseEstate(f *testing.F) {
 			t.Errorf("it doesn't read its own output: %v\n%s", err, cmp.Diff(e, again))
 		}
 	})
+}
+
+// The names that --setting is told by are those of the settings' JSON.
+func TestSettingKeys(t *testing.T) {
+	var tags []string
+	settings := reflect.TypeFor[Settings]()
+	for i := range settings.NumField() {
+		tags = append(tags, settings.Field(i).Tag.Get("json"))
+	}
+	if !slices.Equal(tags, settingKeys) {
+		t.Errorf("settingKeys %v, want %v", settingKeys, tags)
+	}
 }
 
 func FuzzFlags(f *testing.F) {

@@ -2,6 +2,7 @@ package zvmsim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -94,6 +95,9 @@ func addLatency(b *Behaviour, text string) error {
 func addSettings(b *Behaviour, text string) error {
 	for _, item := range strings.Split(text, ",") {
 		key, value, set := strings.Cut(item, "=")
+		if !slices.Contains(settingKeys, key) {
+			return fmt.Errorf("setting %q isn't known: want one of %s", key, strings.Join(settingKeys, ", "))
+		}
 		raw := jsontext.Value(strconv.Quote(value))
 		if !set {
 			raw = jsontext.Value("true")

@@ -22,7 +22,7 @@ var versionLine = regexp.MustCompile(`^([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})(
 func CheckVersion(path, line string) (warning string, err error) {
 	m := versionLine.FindStringSubmatch(line)
 	if m == nil {
-		return "", refuse(verdict.WiringUnproved, "asking for its version", path, "it answers "+verdict.Object(line)+", which is not Claude's", "guard launch claude --client FILE")
+		return "", refuse(verdict.WiringUnproved, "asking for its version", path, "it answers "+verdict.Object(line)+", which is not Claude's", "guard launch claude --client FILE, with Claude Code's own program")
 	}
 	have := numbers(m[1:])
 	text := m[1] + "." + m[2] + "." + m[3]

@@ -11,7 +11,6 @@ import (
 )
 
 func (c Command) launch() *cobra.Command {
-	var resume string
 	cmd := group(&cobra.Command{
 		Use:   "launch RUNTIME",
 		Short: "start a session: register this process, then become the runtime",
@@ -22,14 +21,14 @@ UNVERIFIED: reads pass, changes are denied until guard approve.
 claude is Claude Code, with the gate installed and proved. exec is any command
 that calls guard-gate itself.`,
 	})
-	cmd.PersistentFlags().StringVar(&resume, "resume", "", "id of an ended session of yours, whose next generation this is; it keeps no authority")
-	cmd.AddCommand(c.launchClaude(), c.launchExec(&resume))
+	cmd.AddCommand(c.launchClaude(), c.launchExec())
 	return cmd
 }
 
-func (c Command) launchExec(resume *string) *cobra.Command {
+func (c Command) launchExec() *cobra.Command {
+	var resume string
 	cmd := &cobra.Command{
-		Use:   "exec [--] COMMAND [ARGS…]",
+		Use:   "exec [flags] [--] COMMAND [ARGS…]",
 		Short: "launch any command that calls the gate itself",
 		Long: `Exec launches COMMAND as a session's runtime. Its descendants find the session's
 id and generation in GUARD_SESSION and GUARD_GENERATION; neither is a secret or
@@ -42,9 +41,10 @@ COMMAND may not be claude, claudex, pi or codex, nor a shim of them.`,
 			if len(args) == 0 || args[0] == "" {
 				return usagef("which command? As in: guard launch exec -- ./my-agent")
 			}
-			return c.exec(cmd, args, *resume)
+			return c.exec(cmd, args, resume)
 		}),
 	}
+	cmd.Flags().StringVar(&resume, "resume", "", "id of an ended session of yours (guard log --event session), whose next generation this is; it keeps no authority")
 	cmd.Flags().SetInterspersed(false) // what follows the command is the command's
 	return cmd
 }

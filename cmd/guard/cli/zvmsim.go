@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -58,7 +59,7 @@ flags and its admin endpoint are in docs/simulator.md.`,
 	f.StringArrayVar(&flags.Latency, "latency", nil, "delays: token=200ms,insert=100ms..300ms,visible=1s")
 	f.StringArrayVar(&flags.Faults, "fault", nil, "faults of a VPG: VPG=no_tag or VPG=status:2,tag_on:OTHER; '*' is all")
 	f.StringArrayVar(&flags.Variants, "variant", nil, "how an unsupported VPG behaves: VPG=a (no tag), b (task fails), c (POST refused)")
-	f.StringArrayVar(&flags.Settings, "setting", nil, "of the server: token_life=5s,camel_case,filters=ignore")
+	f.StringArrayVar(&flags.Settings, "setting", nil, "of the server: token_life=5s,camel_case,filters=ignore (all: docs/simulator.md)")
 	f.StringArrayVar(&flags.Answers, "answer", nil, `an answer for chosen requests: {"op":"task","status":401,"times":1}`)
 	return cmd
 }
@@ -93,6 +94,9 @@ func (c Command) simulate(ctx context.Context, opt zvmsim.Options) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	s, err := zvmsim.Start(opt)
+	if errors.Is(err, zvmsim.ErrNoVPG) {
+		return usagef("--fault or --variant: %w", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -103,6 +107,9 @@ func (c Command) simulate(ctx context.Context, opt zvmsim.Options) error {
 	if err == nil {
 		go func() {
 			_, _ = io.Copy(io.Discard, c.Stdin)
+			if ctx.Err() == nil {
+				fmt.Fprintln(c.Stderr, "guard: stdin has closed: ended")
+			}
 			stop()
 		}()
 		<-ctx.Done()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -45,8 +46,22 @@ func TestZvmSimServesUntilStdinCloses(t *testing.T) {
 		t.Error(err)
 	}
 	_ = hold.Close()
-	if got := <-code; got != ExitDone {
+	if got := <-code; got != ExitDone || stderr.String() != "guard: stdin has closed: ended\n" {
 		t.Errorf("ended with %d: %s", got, &stderr)
+	}
+}
+
+func TestZvmSimSaysWhatThereIs(t *testing.T) {
+	h := newHome(t)
+	for line, want := range map[string]string{
+		"--setting foo=1":      `setting "foo" isn't known: want one of token_life, any_scope, `,
+		"--fault VPG-X=no_tag": `vpg "VPG-X": it isn't in the estate, which has VPG-LOCAL, `,
+		"--variant VPG-X=a":    `vpg "VPG-X": it isn't in the estate, which has VPG-LOCAL, `,
+	} {
+		got := h.guard("", append([]string{"zvm-sim", "--dir", filepath.Join(h.dir, "sim")}, strings.Fields(line)...)...)
+		if got.code != ExitUsage || got.out != "" || !strings.Contains(got.stderr, want) {
+			t.Errorf("%s: %+v; want %q", line, got, want)
+		}
 	}
 }
 
