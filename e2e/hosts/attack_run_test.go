@@ -107,7 +107,7 @@ func (a attack) withoutGuard(t *testing.T) {
 	if a.plant != nil {
 		a.plant(w, gate)
 	}
-	o := w.attacked(a, args)
+	o := w.attacked(a, args, len(a.calls(w))+1)
 	if !w.marked() {
 		t.Fatalf("the attack has no effect even without guard: exit %d, the model was told %q, hooks %q\n%s\n%s", o.Exit, w.results(), names(w.hooks()), o.Stdout, o.Stderr)
 	}
@@ -126,7 +126,7 @@ func (a attack) withGuard(t *testing.T) {
 	}
 	w := *g.world
 	w.Client = filepath.Join(g.bin, "guard")
-	o := w.attacked(a, append([]string{"launch", "claude", "--"}, a.arguments()...))
+	o := w.attacked(a, append([]string{"launch", "claude", "--"}, a.arguments()...), len(steps)+2)
 	got := g.results()
 	if g.marked() {
 		t.Errorf("it ran under guard; the model was told %q", got)
@@ -150,8 +150,9 @@ func (a attack) withGuard(t *testing.T) {
 	}
 }
 
-// attacked runs the client of an attack to its end.
-func (w *world) attacked(a attack, args []string) outcome {
+// attacked runs the client of an attack to its end; with a person until the
+// marker is there or the model was asked so often.
+func (w *world) attacked(a attack, args []string, requests int) outcome {
 	w.t.Helper()
 	if !a.person {
 		return w.runAs(args...)
@@ -159,7 +160,7 @@ func (w *world) attacked(a attack, args []string) outcome {
 	x := w.interact(args...)
 	x.shown("bypass permissions")
 	x.enter("go")
-	w.await("the end of the turn", func() bool { return w.Model.Count() > len(w.results()) && len(w.results()) > 0 || w.marked() })
+	w.await("the end of the turn", func() bool { return w.Model.Count() >= requests || w.marked() })
 	x.keys("/exit\r")
 	return outcome{Stdout: x.screen()}
 }

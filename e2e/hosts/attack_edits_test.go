@@ -1,0 +1,170 @@
+//go:build hosts
+
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"leaseguard.internal/internal/fakemodel"
+)
+
+// edits are what a model does to a settings file in mid-session, as shell
+// commands on FILE.
+var edits = []struct{ name, command string }{
+	{"disabled", `printf '{"disableAllHooks":true}' >FILE`},
+	{"removed", `printf '{"hooks":{}}' >FILE`},
+	{"malformed", `printf '{"hooks":' >FILE`},
+	{"deleted", `rm FILE`},
+}
+
+// TestAttackEditsControl: the client takes over what its files say while it
+// runs, so a model that may change one of them takes the hook away.
+func TestAttackEditsControl(t *testing.T) {
+	for _, file := range []string{user, project, local} {
+		for _, e := range edits {
+			t.Run(file+" "+e.name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				path := filepath.Join(w.Dir, file)
+				// The hook lets the edit pass and stops what comes after.
+				settings := object{"hooks": object{"PreToolUse": []any{w.hook("Write", reason)}}}
+				var args []string
+				if e.name == "disabled" { // beats also a hook that is in no file
+					args = []string{"--settings=" + string(toJSON(t, settings))}
+					settings = object{}
+				}
+				w.write(path, settings)
+				again := func(ctx context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
+					last, err := r.Last()
+					switch {
+					case err != nil || last.Name == "Write" && !last.IsError:
+						return fakemodel.Turn{}, err
+					case last.IsError:
+						time.Sleep(200 * time.Millisecond) // for the client to look at its files
+					}
+					return writes(w)[0](ctx, r)
+				}
+				w.steps(append(bash(strings.ReplaceAll(e.command, "FILE", path))(w), slices.Repeat([]fakemodel.Step{again}, 50)...)...)
+				w.run(args...)
+				if got := w.results(); !w.marked() || len(got) < 2 || !strings.Contains(got[1], reason) && e.name != "deleted" {
+					t.Errorf("marked %v; the model was told %q, want a denial first and success at last", w.marked(), got)
+				}
+			})
+		}
+	}
+}
+
+// TestAttackEdits: under guard each of these edits, made under a lease, changes
+// nothing for the calls that come after, and the broker hears of it.
+func TestAttackEdits(t *testing.T) {
+	t.Parallel()
+	g := newGuarded(t, "")
+	var steps []fakemodel.Step
+	var want []string
+	for _, file := range []string{user, project, local} {
+		path := filepath.Join(g.Dir, file)
+		g.write(path, object{})
+		for _, e := range edits {
+			n := len(want)/2 + 1
+			heard := func(context.Context, *fakemodel.Request) error {
+				g.await("the news of "+file+" "+e.name, func() bool { return len(g.changes()) >= n })
+				return nil
+			}
+			steps = append(steps, g.operator("approve", bash(strings.ReplaceAll(e.command, "FILE", path))(g.world)[0]))
+			steps = append(steps, fakemodel.After(heard, g.operator("revoke", fakemodel.Use("Bash", g.touch()))))
+			want = append(want, "ok: ", "guard: lease_revoked: ")
+		}
+	}
+	g.steps(steps...)
+	g.ok(g.launch())
+	got := g.results()
+	for i, w := range want {
+		if i >= len(got) || !strings.Contains(got[i], w) {
+			t.Fatalf("the model was told\n%q, want\n%q", got, want)
+		}
+	}
+	if g.marked() {
+		t.Error("a denied call has run")
+	}
+}
+
+// changes are the records of changed settings.
+func (g *guarded) changes() []recorded {
+	return slices.DeleteFunc(g.audit(), func(r recorded) bool { return r.Hook != "ConfigChange" })
+}
+
+// TestAttackGate: a gate that breaks in mid-session denies, by the host's own
+// switch. The control run has the same hook without it.
+func TestAttackGate(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		wreck func(path string) error
+	}{
+		{"removed", os.Remove},
+		{"not executable", func(path string) error { return os.Chmod(path, 0o644) }},
+		{"empty", func(path string) error { return replace(path, "") }},
+		{"fails", func(path string) error { return replace(path, "#!/bin/sh\nexit 1\n") }},
+		{"no interpreter", func(path string) error { return replace(path, "#!/nonexistent\n") }},
+		{"killed", func(path string) error { return replace(path, "#!/bin/sh\nkill -9 $$\n") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			t.Run("control", func(t *testing.T) {
+				w := newWorld(t)
+				gate := filepath.Join(w.Dir, "gate")
+				must(t, replace(gate, "#!/bin/sh\nexit 0\n"))
+				w.steps(wrecked(c.wreck, gate, fakemodel.Use("Bash", w.touch())))
+				entry := object{"type": "command", "command": gate, "args": []string{}, "timeout": 60}
+				w.ok(w.run("--settings="+string(toJSON(t, object{"hooks": object{"PreToolUse": []any{object{"matcher": "*", "hooks": []any{entry}}}}})), "--setting-sources="))
+				if !w.marked() {
+					t.Errorf("not marked; the model was told %q", w.results())
+				}
+			})
+			t.Run("guarded", func(t *testing.T) {
+				g := newGuarded(t, "")
+				g.ownPrograms()
+				gate := filepath.Join(g.bin, "guard-gate")
+				g.steps(g.operator("approve", fakemodel.Use("Bash", `{"command":"true"}`)), wrecked(c.wreck, gate, fakemodel.Use("Bash", g.touch())))
+				g.ok(g.launch())
+				if got := g.results(); g.marked() || len(got) != 2 || !strings.HasPrefix(got[0], "ok: ") || !strings.Contains(got[1], "error: ") {
+					t.Errorf("marked %v; the model was told %q", g.marked(), got)
+				}
+			})
+		})
+	}
+}
+
+func wrecked(wreck func(string) error, gate string, then fakemodel.Step) fakemodel.Step {
+	return fakemodel.After(func(context.Context, *fakemodel.Request) error { return wreck(gate) }, then)
+}
+
+// replace puts another program in a program's place, as an update does.
+func replace(path, text string) error {
+	if err := os.WriteFile(path+".new", []byte(text), 0o755); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("replacing: %w", err)
+	}
+	return nil
+}
+
+// ownPrograms gives a world copies of guard's programs, to be broken.
+func (g *guarded) ownPrograms() {
+	g.t.Helper()
+	own := filepath.Join(g.Dir, "own")
+	must(g.t, os.Mkdir(own, 0o755))
+	for _, program := range []string{"guard", "guard-broker", "guard-gate"} {
+		text, err := os.ReadFile(filepath.Join(g.bin, program))
+		must(g.t, err)
+		must(g.t, os.WriteFile(filepath.Join(own, program), text, 0o755))
+	}
+	g.bin = own
+}
