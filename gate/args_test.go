@@ -90,6 +90,9 @@ func TestReasonsStayOnOneShortLine(t *testing.T) {
 			t.Errorf("%d bytes: %q", len(r), r)
 		}
 	}
+	if got := reason("malformed", "reading", "guard-gate\x00--x\x00\x01", "c", "n"); got != "guard: malformed: reading 'guard-gate --x ?': c. Next: n" {
+		t.Errorf("a command line is shown as %q", got)
+	}
 }
 
 // What the gate links is what every tool call pays for.

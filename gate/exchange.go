@@ -137,7 +137,7 @@ func reason(code, what, object, cause, next string) string {
 	clean := []byte(object[:min(len(object), 150)])
 	for i, ch := range clean {
 		if ch < ' ' || ch > '~' || ch == '"' || ch == '\'' || ch == '\\' {
-			clean[i] = '?'
+			clean[i] = map[bool]byte{true: ' ', false: '?'}[ch == 0] // NULs part arguments
 		}
 	}
 	return "guard: " + code + ": " + what + " '" + string(clean) + "': " + cause + ". Next: " + next

@@ -102,6 +102,17 @@ func TestDependenciesAreExplained(t *testing.T) {
 	report(t, CheckModules(string(gomod), doc, string(text)))
 }
 
+// TestPackagesAreOnTheMap holds the tree and the table of packages together.
+func TestPackagesAreOnTheMap(t *testing.T) {
+	root, files := tree(t)
+	const doc = "docs/architecture.md"
+	text, err := fs.ReadFile(root, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, CheckPackages(files, doc, string(text)))
+}
+
 // TestNothingForeign holds every text file to name no place outside the tree.
 func TestNothingForeign(t *testing.T) {
 	root, err := Root()

@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"go/ast"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 const (
-	whyTests   = "a claim of safety is only as good as the test that would notice its loss"
-	whyLinks   = "a reader who follows a document must arrive"
-	whyForeign = "the repository must build and read the same for everybody: no place of one machine, no registry's host"
-	whyModule  = "each dependency is somebody else's code in a security product: one line says what it is worth"
-	whyChange  = "every change that lands says in one to four lines what it is"
+	whyTests    = "a claim of safety is only as good as the test that would notice its loss"
+	whyLinks    = "a reader who follows a document must arrive"
+	whyForeign  = "the repository must build and read the same for everybody: no place of one machine, no registry's host"
+	whyModule   = "each dependency is somebody else's code in a security product: one line says what it is worth"
+	whyPackages = "a reader finds each folder on the map, or the map isn't one"
+	whyChange   = "every change that lands says in one to four lines what it is, under one of the headings that a release gathers"
 )
 
 // testName finds tests, fuzzers and benchmarks named in prose.
@@ -143,11 +146,50 @@ func CheckModules(gomod, doc, text string) []Finding {
 	return found
 }
 
+// CheckPackages wants each directory with Go files in the first column of the
+// document's table of packages, and nothing else there.
+func CheckPackages(files []File, doc, text string) []Finding {
+	_, section, _ := strings.Cut(text, "\n## Packages\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	named := map[string]bool{}
+	for _, line := range strings.Split(section, "\n") {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		for _, m := range quoted.FindAllStringSubmatch(strings.Split(line, "|")[1], -1) {
+			named[m[1]] = true
+		}
+	}
+	var found []Finding
+	there := map[string]bool{}
+	for _, f := range files {
+		if !there[f.Dir] && !named[f.Dir] {
+			found = append(found, Finding{doc, 1, "has no row for the package " + f.Dir, whyPackages})
+		}
+		there[f.Dir] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !there[name] {
+			found = append(found, Finding{doc, 1, "has a row for " + name + ", which is no package", whyPackages})
+		}
+	}
+	return found
+}
+
+// quoted finds what stands between backquotes.
+var quoted = regexp.MustCompile("`([^`]+)`")
+
+// heading is where a release puts an entry of the change log.
+var heading = regexp.MustCompile(`^(Security|Added|Changed|Fixed|Removed): `)
+
 // CheckChange judges one entry of the change log.
 func CheckChange(name, text string) []Finding {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	if strings.TrimSpace(text) == "" || len(lines) > 4 {
 		return []Finding{{name, 1, fmt.Sprintf("has %d lines, want 1 to 4", len(lines)), whyChange}}
+	}
+	if !heading.MatchString(text) {
+		return []Finding{{name, 1, `begins with none of "Security: ", "Added: ", "Changed: ", "Fixed: ", "Removed: "`, whyChange}}
 	}
 	return nil
 }

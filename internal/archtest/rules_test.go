@@ -169,6 +169,12 @@ func TestDocumentRulesBite(t *testing.T) {
 		t.Fatalf("tests: %v", tests)
 	}
 	root := fstest.MapFS{"docs/d.md": {}}
+	at := func(dirs ...string) (all []File) {
+		for _, dir := range dirs {
+			all = append(all, File{Dir: dir})
+		}
+		return all
+	}
 	cases := []struct {
 		name string
 		got  []Finding
@@ -184,9 +190,12 @@ func TestDocumentRulesBite(t *testing.T) {
 		{"a place", CheckForeign("x", "cat /wo"+"rk/x"), 1},
 		{"a module", CheckModules("require (\n\texample.org/m v1.2.3 // indirect\n)\n", "d.md", "| example.org/m | good |"), 0},
 		{"modules without a row", CheckModules("require example.org/m v1.2.3\nrequire (\n\tx.org/a/v2 v2.0.0\n)\n", "d.md", "m"), 2},
-		{"an entry", CheckChange("x", "One line.\n"), 0},
+		{"a package with its row", CheckPackages(at("a", "a", "b/c"), "d.md", "\n## Packages\n| `a`, `b/c` | x |\n## More\n| `z` | z |\n"), 0},
+		{"a package without, and a row without", CheckPackages(at("a", "b"), "d.md", "\n## Packages\n| `a`, `c` | `b` |\n"), 2},
+		{"an entry", CheckChange("x", "Added: one line.\n"), 0},
+		{"an entry without a heading", CheckChange("x", "One line.\n"), 1},
 		{"an empty entry", CheckChange("x", "\n"), 1},
-		{"a long entry", CheckChange("x", "1\n2\n3\n4\n5\n"), 1},
+		{"a long entry", CheckChange("x", "Fixed: 1\n2\n3\n4\n5\n"), 1},
 	}
 	for _, c := range cases {
 		if len(c.got) != c.want {
