@@ -32,23 +32,25 @@ func (b *Broker) remember(c *call, v verdict.Verdict) {
 	if c.event.Kind != dialect.ToolCall || c.event.ToolUse == "" || !c.own {
 		return
 	}
-	c.session.Remember(c.key(), session.Judged{
-		Kind: v.Kind, Input: canonical(c.event.Input), Lowerings: c.lowerings, Mutator: c.class == classMutator,
-	}, b.opt.Clock.Now())
+	judged := session.Judged{Kind: v.Kind, Lowerings: c.lowerings, Mutator: c.class == classMutator}
+	if v.Kind != verdict.Deny {
+		judged.Input = canonical(c.event)
+	}
+	c.session.Remember(c.key(), judged, b.opt.Clock.Now())
 }
 
 func (c *call) key() session.CallKey {
-	return session.CallKey{Host: c.event.HostSession, ToolUse: c.event.ToolUse}
+	return session.NewCallKey(c.event.HostSession, c.event.ToolUse)
 }
 
-// canonical digests an input by its meaning: a host may write the same object
-// with other blanks, or its keys in another order.
-func canonical(input []byte) [sha256.Size]byte {
-	v := jsontext.Value(input).Clone()
+// canonical digests a tool and its input by their meaning: a host may write the
+// same object with other blanks, or its keys in another order.
+func canonical(ev dialect.Event) [sha256.Size]byte {
+	v := jsontext.Value(ev.Input).Clone()
 	if err := v.Canonicalize(); err != nil {
-		return sha256.Sum256(input)
+		v = ev.Input
 	}
-	return sha256.Sum256(v)
+	return sha256.Sum256(append([]byte(ev.Tool+"\x00"), v...))
 }
 
 // ran holds a call that has run against its answer.
@@ -66,7 +68,7 @@ func (b *Broker) ran(c *call) {
 	switch {
 	case judged.Kind == verdict.Deny:
 		b.alarm(c, alarmIgnored)
-	case judged.Input != canonical(c.event.Input):
+	case judged.Input != canonical(c.event):
 		if dialect.Completes(c.host, c.event.Tool) {
 			b.note(c, noteCompleted)
 			return

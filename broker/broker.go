@@ -60,8 +60,11 @@ type Broker struct {
 	gate     string        // the installed gate
 	since    clock.Instant // when this broker started
 
-	calls, operators *slots
+	calls, looking   *slots // connections of the two sockets
+	operators        *slots // of proved operators, insiders of sessions that ask there
+	insiders, grants *slots // grants are operators' requests that wait for the disk
 	bytes            *budget
+	parsing          chan struct{}
 	listeners        []*peer.Listener
 	work             sync.WaitGroup
 	stop             context.CancelFunc
@@ -98,8 +101,9 @@ func Start(opt Options) (_ *Broker, err error) {
 	}
 	limits := opt.Config.Limits
 	b.sessions = session.NewRegistry(limits.SessionsPerUID)
-	b.calls, b.operators = newSlots(maxCalls), newSlots(maxOperators)
-	b.bytes = newBudget(maxBytes)
+	b.calls, b.looking = newSlots(connections()), newSlots(connections())
+	b.operators, b.insiders, b.grants = newSlots(maxOperators), newSlots(maxInsiders), newSlots(maxGrants)
+	b.bytes, b.parsing = newBudget(maxBytes), make(chan struct{}, maxParsing)
 	if err = b.restore(); err != nil {
 		return nil, err
 	}
@@ -172,7 +176,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	defer b.stop()
 	b.record(audit.Record{Event: audit.EventBroker, Code: "started", Reason: "broker " + b.opt.Version})
 	b.spawn(func() { b.accept(ctx, b.listeners[0], b.calls, b.serveSession) })
-	b.spawn(func() { b.accept(ctx, b.listeners[1], b.operators, b.serveOperator) })
+	b.spawn(func() { b.accept(ctx, b.listeners[1], b.looking, b.serveOperator) })
 	b.spawn(func() { b.watch(ctx) })
 	b.spawn(func() { b.sweep(ctx) })
 	<-ctx.Done()

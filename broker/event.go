@@ -36,6 +36,16 @@ type call struct {
 	class       string
 	targets     []string
 	checkpoints []wire.CheckpointInfo
+
+	digest  string   // of the input, keyed
+	release []func() // what was taken for the call: its slot, its memory
+}
+
+// leave gives back what the call has taken.
+func (c *call) leave() {
+	for _, f := range c.release {
+		f()
+	}
 }
 
 // serveEvent judges one event of a host and answers its gate.
@@ -51,69 +61,33 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h
 		c.session, c.path = s, path
 		c.own = b.hostsOwn(c)
 	}
-	v, leave := b.admit(conn, c, h)
-	if leave != nil {
-		defer leave()
+	v, admitted := b.admit(ctx, conn, c, h)
+	defer c.leave()
+	if admitted {
 		v = b.judge(ctx, c)
+	} else if c.role == wire.RoleObserve && c.session != nil && c.session.Launched() {
+		// It may have told of lost context; nobody will know.
+		b.lower(c.session, lease.Observed, "an event of the host could not be taken in: "+string(v.Code))
 	}
-	if err := b.recordVerdict(ctx, c, v); err != nil && v.Kind == verdict.Pass && c.class == classMutator {
-		v = refuse(verdict.Internal, "recording", verdict.Object(c.event.Tool), "the audit could not be written: "+err.Error(), "guard status")
-	}
-	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
+	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, b.settle(ctx, c, v)))
 }
 
-// admit takes the session's slot, then reads and parses the payload. A nil
-// leave means that the verdict is final.
-func (b *Broker) admit(conn *peer.Conn, c *call, h wire.Header) (v verdict.Verdict, leave func()) {
-	free := func() {}
-	if c.session != nil {
-		limit := b.opt.Config.Limits.CallsPerSession
-		f, ok := c.session.Enter(limit)
-		if !ok {
-			b.drain(conn, h)
-			return busyVerdict("session "+c.session.ID, "it has as many calls in flight as limits.calls_per_session allows"), nil
-		}
-		free = f
-	}
-	v, err := b.parse(conn, c, h)
-	if err != nil || v.Code != "" {
-		free()
-		return v, nil
-	}
-	if c.session == nil {
-		return refuse(verdict.NotRegistered, "looking up the session of", "pid "+itoa(c.peer.PID()),
-			"no live registered session is among its ancestors",
-			"start the agent with: guard launch RUNTIME"), nil
-	}
-	return verdict.Verdict{}, free
-}
-
-// parse reads the payload under the byte budget. A verdict with a code refuses.
-func (b *Broker) parse(conn *peer.Conn, c *call, h wire.Header) (verdict.Verdict, error) {
-	limit := b.opt.Config.Limits.Payload
-	if h.Flags&wire.FlagOversize != 0 || int64(h.BodyLen) > limit {
-		b.drain(conn, h)
-		return refuse(verdict.Malformed, "reading", "the hook payload", "it is over the limit of limits.payload, "+itoa(int(limit))+" bytes",
-			"make the call smaller, or raise limits.payload"), nil
-	}
-	req, give, err := b.receive(conn, h)
-	if errors.Is(err, errBusy) {
-		b.drain(conn, h)
-		return busyVerdict("the broker", err.Error()), nil
+// settle writes the verdict down and looks once more: the record of a pass waits
+// for the disk, and what lowers a lease doesn't wait for that.
+func (b *Broker) settle(ctx context.Context, c *call, v verdict.Verdict) verdict.Verdict {
+	err := b.recordVerdict(ctx, c, v)
+	if v.Kind != verdict.Pass || c.class != classMutator {
+		return v
 	}
 	if err != nil {
-		return refuse(verdict.Malformed, "reading", "the hook payload", err.Error(), "check what calls the gate"), err
+		return refuse(verdict.Internal, "recording", verdict.Object(c.event.Tool), "the audit could not be written: "+err.Error(), "guard status")
 	}
-	defer give()
-	c.event, err = dialect.Parse(c.host, c.role, req.Body)
-	if err != nil {
-		if c.session != nil && c.own && c.role == wire.RoleDecide {
-			c.session.Unparsed()
-		}
-		return refuse(verdict.Malformed, "parsing", "the hook payload", err.Error(),
-			"make the call again; if that fails too, the host's version is not one that guard knows"), nil
+	last := b.secondLook(c, v)
+	if last.Kind != verdict.Pass {
+		_ = b.recordVerdict(ctx, c, last) // takes back the pass that is on record; a denial needs no disk
+		b.remember(c, last)
 	}
-	return verdict.Verdict{}, nil
+	return last
 }
 
 // judge is the decision, with a panic in it as one more reason to deny.

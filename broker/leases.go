@@ -184,6 +184,8 @@ func (b *Broker) refusedToken(ctx context.Context, s *session.Session, l lease.L
 		return errWrongAnchor
 	case rec.Generation != s.Generation:
 		return lease.ErrGeneration
+	case transition != nil && rec.Cycle == l.Cycle():
+		return err // this cycle's own: something lowered the lease since it began
 	}
 	b.recordLease(s, l, "promote_refused", "a token of an earlier cycle, or one whose time is over")
 	return lease.ErrTokenExpired

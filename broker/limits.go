@@ -3,13 +3,20 @@ package broker
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Bounds of the whole broker. The per-session ones are in guard.toml's [limits].
 const (
-	maxCalls            = 4096      // connections of broker.sock at once
-	maxOperators        = 256       // connections of operator.sock at once
+	maxCalls            = 4096      // connections of either socket at once
+	maxOperators        = 256       // requests of operators at once
+	maxGrants           = 128       // of these, such that wait for the disk
+	maxInsiders         = 16        // requests of sessions on operator.sock at once
 	maxBytes            = 256 << 20 // payload bytes in flight
+	maxParsing          = 8         // payloads parsed at once: parsing takes many times their size
+	firstChunk          = 64 << 10  // bytes of a body that are read before more memory is taken
+	keepInput           = 1 << 20   // inputs up to this are kept apart from their payload while a call waits
 	maxDenialsPerSecond = 20        // equal denials of one session before they are counted
 
 	headerTime = 5 * time.Second  // from accept to a whole header
@@ -19,6 +26,24 @@ const (
 	closeTime  = 4 * time.Second  // for the last records when stopping
 	sweepTime  = time.Second      // how often ended leases are tidied up
 	reserve    = 5 * time.Second  // kept of the launch budget for everything but the slow steps
+)
+
+// connections is how many each socket may hold: as many as the descriptors allow
+// with room for what an operator needs. A connection takes two, its overflow
+// likewise, and there are two sockets.
+func connections() int {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return minConnections
+	}
+	free := int(min(files.Cur, 1<<20)) - keptFiles //nolint:gosec // bounded in the same expression
+	return max(min(free/8, maxCalls), minConnections)
+}
+
+// Descriptors are kept for store, audit, anchors' look-ups and operators.
+const (
+	keptFiles      = 512
+	minConnections = 32
 )
 
 // slots counts connections; a full one refuses instead of queueing.

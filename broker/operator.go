@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,12 +22,27 @@ import (
 // anchor among its ancestors is a session, whatever it says: it sees itself and
 // nothing else.
 func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) {
-	b.deadline(conn, headerTime)
 	p, err := conn.Authenticate()
 	if err != nil {
 		b.opt.Log.Info("refusing a peer of the operator socket", "error", err)
 		return
 	}
+	// Who calls is known before a byte is read: sessions have few slots of their
+	// own, and none of an operator's.
+	caller := b.identify(p)
+	kind := b.operators
+	if caller.refused != "" || caller.session != nil {
+		kind = b.insiders
+	}
+	if !kind.take() {
+		if kind == b.insiders {
+			return
+		}
+		busy = true
+	} else {
+		defer kind.give()
+	}
+	b.deadline(conn, headerTime)
 	h, err := wire.ReadHeader(conn, wire.Limits{Control: wire.MaxControl, Body: wire.MaxContext})
 	if errors.Is(err, io.EOF) {
 		return // somebody only looked whether a broker listens
@@ -53,21 +69,40 @@ func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, verbTime)
 	defer cancel()
-	b.result(conn, b.perform(ctx, p, ctl, req.Body))
+	b.result(conn, b.perform(ctx, p, caller, ctl, req.Body))
 }
 
-// perform proves that the peer is an operator, then runs its verb.
-func (b *Broker) perform(ctx context.Context, p peer.Peer, ctl wire.Control, body []byte) wire.Result {
+// caller is who connected to the operators' socket.
+type caller struct {
+	session *session.Session // it is inside this one
+	refused string           // why it is no operator, although it is in no session
+}
+
+// identify proves that the peer is an operator, or finds what it is.
+func (b *Broker) identify(p peer.Peer) caller {
 	s, _, err := b.sessions.Find(p.Process())
 	switch {
-	case err == nil && ctl.Verb == wire.VerbStatus:
-		return wire.Result{Status: b.status(s)}
 	case err == nil:
-		return b.notOperator(p, ctl, "the caller is inside session "+s.ID)
+		return caller{session: s}
 	case !errors.Is(err, session.ErrNotRegistered):
-		return b.notOperator(p, ctl, "its ancestors could not be proved: "+err.Error())
+		return caller{refused: "its ancestors could not be proved: " + err.Error()}
 	case p.UID() != b.opt.UID && p.UID() != 0:
-		return b.notOperator(p, ctl, "uid "+itoa(int(p.UID()))+" is not the broker's")
+		return caller{refused: "uid " + itoa(int(p.UID())) + " is not the broker's"}
+	}
+	return caller{}
+}
+
+// perform runs an operator's verb. Who they are is asked again: the caller may
+// have been put into a session since it connected.
+func (b *Broker) perform(ctx context.Context, p peer.Peer, was caller, ctl wire.Control, body []byte) wire.Result {
+	now := b.identify(p)
+	switch {
+	case now.session != nil && now.session == was.session && ctl.Verb == wire.VerbStatus:
+		return wire.Result{Status: b.status(now.session)}
+	case now.session != nil:
+		return b.notOperator(p, ctl, "the caller is inside session "+now.session.ID)
+	case now.refused != "" || was != (caller{}):
+		return b.notOperator(p, ctl, cmp.Or(now.refused, was.refused, "its session has ended"))
 	}
 	return b.verb(ctx, ctl, body)
 }
@@ -102,6 +137,10 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 		b.stop()
 		return wire.Result{}
 	case wire.VerbContext, wire.VerbVerify, wire.VerbPromote, wire.VerbApprove, wire.VerbRenew:
+		if !b.grants.take() { // those that wait for the disk leave room for those that revoke
+			return wire.Result{Error: wireError(verdict.BrokerBusy, "running", verdict.Object(string(ctl.Verb)), "as many approvals as it can hold are being written", "try again")}
+		}
+		defer b.grants.give()
 		return b.grant(ctx, ctl, body)
 	default:
 		return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this socket doesn't take the verb", "guard broker restart, if guard was upgraded")}

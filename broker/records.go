@@ -62,7 +62,7 @@ func (c *call) record(b *Broker, v verdict.Verdict) audit.Record {
 		Event: audit.EventVerdict, CallerPID: c.peer.PID(), HostSession: c.event.HostSession,
 		Agent: c.event.Agent, AgentType: c.event.AgentType, ToolUse: c.event.ToolUse, HookEvent: c.event.Name,
 		Tool: c.event.Tool, Class: c.class, Verdict: v.Kind.String(), Code: string(v.Code), Reason: v.Reason,
-		Targets: c.targets, Checkpoint: c.checkpoints, InputSHA256: b.inputDigest(c.event.Input),
+		Targets: c.targets, Checkpoint: c.checkpoints, InputSHA256: c.digest,
 		DurationUS: b.opt.Clock.Now().Sub(c.began).Microseconds(),
 	}
 	if c.role == wire.RoleObserve {

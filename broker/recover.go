@@ -63,7 +63,10 @@ func (b *Broker) recover(ctx context.Context, p peer.Peer, s *session.Session, p
 		}
 		return wire.Result{Error: wireError(verdict.NotOperator, "recovering session", s.ID, err.Error(), "guard approve "+s.ID+" (an operator runs it, outside the session)")}
 	}
-	if ctl.Session = s.ID; ctl.Verb == wire.VerbContext {
+	// Only what belongs to a recovery goes on: the rest of a request is for
+	// operators.
+	ctl = wire.Control{Verb: ctl.Verb, Session: s.ID, Generation: ctl.Generation, Token: ctl.Token, Documents: ctl.Documents}
+	if ctl.Verb == wire.VerbContext {
 		return b.grant(ctx, ctl, body)
 	}
 	var hash lease.Hash

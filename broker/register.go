@@ -140,7 +140,7 @@ func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error
 	pid := "pid " + itoa(s.Anchor.PID())
 	err := b.sessions.Add(s)
 	switch {
-	case errors.Is(err, session.ErrNested):
+	case errors.Is(err, session.ErrNested) || errors.Is(err, session.ErrTaken):
 		return wireError(verdict.NestedLaunch, "registering", pid, "it already is inside a session", "launch from outside the session")
 	case errors.Is(err, session.ErrLimit):
 		return wireError(verdict.LimitReached, "registering", pid, err.Error(), "end a session, or raise limits.sessions_per_uid")

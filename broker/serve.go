@@ -3,9 +3,11 @@ package broker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"leaseguard.internal/gate/dialect"
@@ -82,19 +84,35 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, busy bool) {
 	}
 }
 
-// receive reads a request's body under the byte budget; give returns the bytes.
+// receive reads what follows a header. Memory is taken from the byte budget as
+// the bytes come, not as they are announced: a peer that only promises holds
+// next to nothing. give returns what was taken.
 func (b *Broker) receive(conn *peer.Conn, h wire.Header) (req wire.Request, give func(), err error) {
-	n := int64(h.ControlLen + h.BodyLen)
-	if !b.bytes.take(n) {
-		return wire.Request{}, nil, errBusy
-	}
 	b.deadline(conn, bodyTime)
-	req, err = wire.ReadBody(conn, h)
-	if err != nil {
-		b.bytes.give(n)
+	buf, taken := []byte(nil), int64(0)
+	give = func() { b.bytes.give(taken) }
+	for len(buf) < h.Rest() {
+		chunk := min(max(len(buf), firstChunk), h.Rest()-len(buf))
+		if !b.bytes.take(int64(chunk)) {
+			give()
+			h.BodyLen, h.ControlLen = h.Rest()-len(wire.EndMark)-len(buf), 0
+			b.drain(conn, h)
+			return wire.Request{}, nil, errBusy
+		}
+		taken += int64(chunk)
+		buf = slices.Grow(buf, chunk)
+		n, err := io.ReadFull(conn, buf[len(buf):len(buf)+chunk])
+		buf = buf[:len(buf)+n]
+		if err != nil {
+			give()
+			return wire.Request{}, nil, fmt.Errorf("reading request body: %w", err)
+		}
+	}
+	if req, err = h.Split(buf); err != nil {
+		give()
 		return wire.Request{}, nil, err
 	}
-	return req, func() { b.bytes.give(n) }, nil
+	return req, give, nil
 }
 
 var errBusy = errors.New("the payloads in flight fill the broker's memory")
@@ -103,7 +121,7 @@ var errBusy = errors.New("the payloads in flight fill the broker's memory")
 // the refusal instead of failing on its own write.
 func (b *Broker) drain(conn *peer.Conn, h wire.Header) {
 	b.deadline(conn, bodyTime)
-	_, _ = io.CopyN(io.Discard, conn, int64(h.ControlLen+h.BodyLen+len(wire.EndMark)))
+	_, _ = io.CopyN(io.Discard, conn, int64(h.Rest()))
 }
 
 // reply writes a gate's answer.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"time"
 
 	"leaseguard.internal/internal/clock"
@@ -14,13 +15,19 @@ const (
 	keepFor      = 24 * time.Hour
 )
 
-// CallKey names one tool call of a host.
-type CallKey struct{ Host, ToolUse string }
+// CallKey names one tool call of a host: a digest, since the host's ids have any
+// length.
+type CallKey [sha256.Size]byte
+
+// NewCallKey makes the key of a call.
+func NewCallKey(hostSession, toolUse string) CallKey {
+	return sha256.Sum256(fmt.Appendf(nil, "%d %s %s", len(hostSession), hostSession, toolUse))
+}
 
 // Judged is what was answered to a call before it ran.
 type Judged struct {
 	Kind      verdict.Kind
-	Input     [sha256.Size]byte // of the input in canonical form
+	Input     [sha256.Size]byte // of tool and input in canonical form; not for denials
 	Lowerings uint64            // the lease's count then
 	Mutator   bool
 	at        clock.Instant

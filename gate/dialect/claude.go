@@ -136,6 +136,9 @@ func optional(fields map[string][]byte, key string) string {
 	return string(b)
 }
 
+// maxPath is the longest path that the kernel takes.
+const maxPath = 4096
+
 // claudeReadPaths finds what a reading tool names. A search without a path
 // searches the working directory.
 func claudeReadPaths(ev Event) ([]string, error) {
@@ -146,30 +149,33 @@ func claudeReadPaths(ev Event) ([]string, error) {
 	if ev.Tool == "Read" {
 		key = "file_path"
 	}
-	paths, found, err := strictjson.Lookup(ev.Input, key)
-	if err != nil {
-		return nil, fmt.Errorf("reading what %s reads: %w", ev.Tool, err)
+	name, err := pathArgument(ev, key)
+	if err != nil || name == "" && ev.Tool == "Read" {
+		return nil, err
 	}
-	if !found && ev.Tool != "Read" {
-		paths = []string{"."}
-	}
-	for i, p := range paths {
-		paths[i] = absolute(ev.Cwd, p)
-	}
+	base := absolute(ev.Cwd, name)
 	if ev.Tool != "Glob" {
-		return paths, nil
+		return []string{base}, nil
 	}
-	patterns, _, err := strictjson.Lookup(ev.Input, "pattern")
-	if err != nil {
-		return nil, fmt.Errorf("reading what Glob reads: %w", err)
+	pattern, err := pathArgument(ev, "pattern")
+	if err != nil || pattern == "" {
+		return []string{base}, err
 	}
-	bases := paths
-	for _, pattern := range patterns {
-		for _, base := range bases {
-			paths = append(paths, absolute(base, pattern))
-		}
+	return []string{base, absolute(base, pattern)}, nil
+}
+
+// pathArgument reads one string of a tool's input; a list of them is no path.
+func pathArgument(ev Event, key string) (string, error) {
+	found, _, err := strictjson.Lookup(ev.Input, key)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("reading what %s reads: %w", ev.Tool, err)
+	case len(found) > 1 || len(found) == 1 && len(found[0]) > maxPath:
+		return "", fmt.Errorf("%w: %s of %s is a list, or longer than a path", ErrMalformed, key, ev.Tool)
+	case len(found) == 0:
+		return "", nil
 	}
-	return paths, nil
+	return found[0], nil
 }
 
 func absolute(dir, name string) string {

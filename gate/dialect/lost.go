@@ -1,5 +1,7 @@
 package dialect
 
+import "leaseguard.internal/internal/verdict"
+
 // LostContext says what an event tells of a conversation that the model no
 // longer has whole: after that, whoever verified the session verified another
 // one. Each of these events alone ends a lease.
@@ -11,9 +13,10 @@ func (e Event) LostContext() (what string, lost bool) {
 	case "PreCompact", "PostCompact":
 		return "compaction", true
 	case "SessionStart":
-		switch e.Source {
-		case "clear", "compact", "resume", "fork":
-			return e.Source, true
+		// Only a start is known to lose nothing: a source that a newer host
+		// brings, or none, may.
+		if e.Source != "startup" {
+			return "session start " + verdict.Object(e.Source), true
 		}
 	}
 	return "", false

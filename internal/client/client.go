@@ -28,7 +28,7 @@ import (
 const requestTimeout = 30 * time.Second
 
 // maxResult bounds the broker's answer: a status of every session fits.
-const maxResult = 1 << 20
+const maxResult = 64 << 20
 
 // ErrAnswer is what an answer that isn't understood wraps. Nothing may be
 // assumed about what the broker did.

@@ -124,9 +124,10 @@ func elements(value []byte) ([][]byte, error) {
 		return nil, syntax(err)
 	}
 	var list [][]byte
+	left := MaxTokens
 	for d.PeekKind() != ']' {
 		start := d.InputOffset()
-		if err := skipValue(d); err != nil {
+		if err := skipValue(d, &left); err != nil {
 			return nil, err
 		}
 		list = append(list, bytes.TrimLeft(value[start:d.InputOffset()], space+","))

@@ -10,7 +10,7 @@
 //   - valid UTF-8, also in escapes (no lone surrogates)
 //   - every key once, at every level
 //   - no key that equals a known key only after case folding
-//   - at most MaxDepth levels
+//   - at most MaxDepth levels and MaxTokens keys, values and brackets
 //
 // What it doesn't do: bound the size of a text. Callers bound before they read.
 package strictjson
@@ -31,6 +31,10 @@ import (
 // MaxDepth is how many levels of objects and arrays a text may have, the
 // outermost object included.
 const MaxDepth = 512
+
+// MaxTokens is how many keys, values and brackets a text may have. Telling equal
+// keys needs memory for each, many times its bytes.
+const MaxTokens = 200_000
 
 // ErrMalformed is what every error of this package wraps. Who gets it knows
 // nothing of the text and must refuse.
@@ -100,6 +104,7 @@ func walk(data []byte, each func(name string, value []byte) error) error {
 	if tok.Kind() != '{' {
 		return fmt.Errorf("%w: not an object", ErrMalformed)
 	}
+	left := MaxTokens
 	for {
 		tok, err := d.ReadToken()
 		if err != nil {
@@ -109,7 +114,7 @@ func walk(data []byte, each func(name string, value []byte) error) error {
 			return checkEnd(d)
 		}
 		name, start := tok.String(), d.InputOffset()
-		if err := skipValue(d); err != nil {
+		if err := skipValue(d, &left); err != nil {
 			return err
 		}
 		value := bytes.TrimLeft(data[start:d.InputOffset()], space+":")
@@ -119,13 +124,17 @@ func walk(data []byte, each func(name string, value []byte) error) error {
 	}
 }
 
-// skipValue reads one value below the outermost object or array.
-func skipValue(d *jsontext.Decoder) error {
+// skipValue reads one value below the outermost object or array. left is how
+// many tokens the text may still have.
+func skipValue(d *jsontext.Decoder, left *int) error {
 	for {
 		if _, err := d.ReadToken(); err != nil {
 			return syntax(err)
 		}
+		*left--
 		switch depth := d.StackDepth(); {
+		case *left < 0:
+			return fmt.Errorf("%w: more than %d keys and values", ErrMalformed, MaxTokens)
 		case depth > MaxDepth:
 			return fmt.Errorf("%w: more than %d levels deep", ErrMalformed, MaxDepth)
 		case depth == 1:

@@ -142,12 +142,21 @@ func (h Header) check() error {
 
 // ReadBody reads what follows the header and checks the end mark.
 func ReadBody(r io.Reader, h Header) (Request, error) {
-	req := Request{Kind: h.Kind, Host: h.Host, Role: h.Role, Flags: h.Flags}
-	buf := make([]byte, h.ControlLen+h.BodyLen+len(EndMark))
+	buf := make([]byte, h.Rest())
 	if _, err := io.ReadFull(r, buf); err != nil {
 		return Request{}, fmt.Errorf("reading request body: %w", err)
 	}
-	if [4]byte(buf[len(buf)-4:]) != EndMark {
+	return h.Split(buf)
+}
+
+// Rest is how many bytes follow the header.
+func (h Header) Rest() int { return h.ControlLen + h.BodyLen + len(EndMark) }
+
+// Split makes a request of the bytes that follow the header. Its parts are parts
+// of buf.
+func (h Header) Split(buf []byte) (Request, error) {
+	req := Request{Kind: h.Kind, Host: h.Host, Role: h.Role, Flags: h.Flags}
+	if len(buf) != h.Rest() || [4]byte(buf[len(buf)-4:]) != EndMark {
 		return Request{}, fmt.Errorf("%w: no end mark after the body", ErrFrame)
 	}
 	req.Control = buf[:h.ControlLen:h.ControlLen]

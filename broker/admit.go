@@ -1,0 +1,74 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"leaseguard.internal/gate/dialect"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// admit takes the session's slot, then reads and parses the payload. Without
+// admission the verdict is final.
+func (b *Broker) admit(ctx context.Context, conn *peer.Conn, c *call, h wire.Header) (v verdict.Verdict, admitted bool) {
+	if c.session != nil {
+		leave, ok := c.session.Enter(b.opt.Config.Limits.CallsPerSession)
+		if !ok {
+			b.drain(conn, h)
+			return busyVerdict("session "+c.session.ID, "it has as many calls in flight as limits.calls_per_session allows"), false
+		}
+		c.release = append(c.release, leave)
+	}
+	limit := b.opt.Config.Limits.Payload
+	if h.Flags&wire.FlagOversize != 0 || int64(h.BodyLen) > limit {
+		b.drain(conn, h)
+		return refuse(verdict.Malformed, "reading", "the hook payload", "it is over the limit of limits.payload, "+itoa(int(limit))+" bytes",
+			"make the call smaller, or raise limits.payload"), false
+	}
+	req, give, err := b.receive(conn, h)
+	switch {
+	case errors.Is(err, errBusy):
+		return busyVerdict("the broker", err.Error()), false
+	case err != nil:
+		return refuse(verdict.Malformed, "reading", "the hook payload", err.Error(), "check what calls the gate"), false
+	}
+	c.release = append(c.release, give)
+	if v, ok := b.parse(ctx, c, req.Body); !ok {
+		return v, false
+	}
+	if c.session == nil {
+		return refuse(verdict.NotRegistered, "looking up the session of", "pid "+itoa(c.peer.PID()),
+			"no live registered session is among its ancestors",
+			"start the agent with: guard launch RUNTIME"), false
+	}
+	return verdict.Verdict{}, true
+}
+
+// parse takes a payload apart, a few at a time: it needs many times their size.
+func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Verdict, bool) {
+	select {
+	case b.parsing <- struct{}{}:
+		defer func() { <-b.parsing }()
+	case <-ctx.Done():
+		return busyVerdict("the broker", "as many payloads as it can hold are being parsed"), false
+	}
+	event, err := dialect.Parse(c.host, c.role, payload)
+	if err != nil {
+		if c.session != nil && c.own && c.role == wire.RoleDecide {
+			c.session.Unparsed()
+		}
+		return refuse(verdict.Malformed, "parsing", "the hook payload", err.Error(),
+			"make the call again; if that fails too, the host's version is not one that guard knows"), false
+	}
+	c.event, c.digest = event, b.inputDigest(event.Input)
+	if len(event.Input) <= keepInput {
+		c.event.Input = bytes.Clone(event.Input) // so that the payload can go while the call waits
+		give := c.release[len(c.release)-1]
+		c.release = c.release[:len(c.release)-1]
+		give()
+	}
+	return verdict.Verdict{}, true
+}

@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/wire"
+)
+
+// announce opens a connection that promises a request and sends none of it.
+func (f *fixture) announce(socket string, h wire.Request, body int) net.Conn {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	conn, err := peer.Dial(ctx, socket, uint32(os.Getuid()))
+	f.must(err)
+	h.Body = make([]byte, body)
+	_, err = conn.Write(wire.AppendRequest(nil, h)[:wire.RequestSize])
+	f.must(err)
+	f.t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// TestUnheardObserversRevoke: an event that could have told of lost context, and
+// that can't be taken in, ends the lease.
+func TestUnheardObserversRevoke(t *testing.T) {
+	observe := func(payload string) wire.Request {
+		return wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleObserve, Body: []byte(payload)}
+	}
+	for name, play := range map[string]func(*fixture){
+		"no slot": func(f *fixture) {
+			f.announce(f.opt.Paths.BrokerSocket, observe(""), 100)
+			f.eventually("the slot is taken", func() bool { return f.calls.used() > 0 })
+			f.send(observe(`{"hook_event_name":"PreCompact","session_id":"s"}`))
+		},
+		"malformed": func(f *fixture) {
+			f.send(observe(`{"hook_event_name":"PreCompact","session_id":"s","custom_instructions":"\ud83d"}`))
+		},
+		"too large": func(f *fixture) {
+			f.send(wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleObserve, Flags: wire.FlagOversize})
+		},
+		"a start of an unknown kind": func(f *fixture) {
+			f.send(observe(`{"hook_event_name":"SessionStart","session_id":"s","source":"teleport2027"}`))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, func(c *config.Config) { c.Limits.CallsPerSession = 1 })
+			s := f.verified()
+			play(f)
+			if st := f.sessions.ByID(s.ID).View(f.clock.Now()); st.State != "UNVERIFIED" {
+				t.Errorf("the lease is still %s", st.State)
+			}
+		})
+	}
+}
+
+// TestPromisedBytesHoldNothing: memory is taken as bytes come, not as they are
+// announced.
+func TestPromisedBytesHoldNothing(t *testing.T) {
+	f := newFixture(t, nil)
+	f.session()
+	for range 24 {
+		f.announce(f.opt.Paths.BrokerSocket, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide}, wire.MaxPayload)
+	}
+	f.eventually("the promises are read", func() bool { return f.calls.used() >= 24 })
+	f.expect(f.ask("Read"), "")
+	f.bytes.mu.Lock()
+	defer f.bytes.mu.Unlock()
+	if held := maxBytes - f.bytes.left; held > 24*firstChunk {
+		t.Errorf("24 empty promises hold %d bytes", held)
+	}
+}
+
+// TestSessionsTakeNoOperatorsSlot: however many connections a session opens on
+// the operators' socket, theirs stay free.
+func TestSessionsTakeNoOperatorsSlot(t *testing.T) {
+	f := newFixture(t, nil)
+	f.session()
+	for range 3 * maxInsiders {
+		f.announce(f.opt.Paths.OperatorSocket, wire.Request{Kind: wire.KindControl, Control: []byte("{}")}, 0)
+	}
+	f.eventually("the insiders' slots are full", func() bool { return f.insiders.used() == maxInsiders })
+	if n := f.operators.used(); n != 0 {
+		t.Errorf("a session holds %d of the operators' slots", n)
+	}
+}
