@@ -61,6 +61,9 @@ func setupScript(env *testscript.Env) error {
 	} {
 		env.Setenv(name, value)
 	}
+	if err := readmeAgent(filepath.Join(env.WorkDir, "my-agent")); err != nil {
+		return err
+	}
 	env.Values[sessionsKey{}] = map[string]*scriptSession{}
 	env.Defer(func() {
 		for _, s := range env.Values[sessionsKey{}].(map[string]*scriptSession) {
@@ -71,6 +74,21 @@ func setupScript(env *testscript.Env) error {
 		_ = stop.Run() // a script that broke the configuration has started none
 	})
 	return os.Mkdir(run, 0o700)
+}
+
+// readmeAgent writes the agent that README.md shows, so that it is run as it
+// stands there.
+func readmeAgent(path string) error {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	if err != nil {
+		return err
+	}
+	_, text, found := strings.Cut(string(readme), "```sh\n")
+	text, _, closed := strings.Cut(text, "```\n")
+	if !found || !closed {
+		return errors.New("README.md has no block of sh")
+	}
+	return os.WriteFile(path, []byte(text), 0o700)
 }
 
 type sessionsKey struct{}

@@ -37,6 +37,7 @@ func TestRemedy(t *testing.T) {
 	}{
 		{"verified", wire.Session{State: "VERIFIED", Launched: true, GateSeen: true}, ""},
 		{"not launched", wire.Session{State: "UNVERIFIED"}, "wait"},
+		{"locked", wire.Session{State: "UNVERIFIED", Launched: true, GateSeen: true, Alarm: "ungated_call", Reason: "alarm"}, "guard approve ab --clear-alarm"},
 		{"unseen", wire.Session{State: "UNVERIFIED", Launched: true}, "one tool call"},
 		{"pending", wire.Session{State: "PENDING_VERIFICATION", Launched: true, GateSeen: true}, "guard promote ab"},
 		{"revoked", wire.Session{State: "UNVERIFIED", Launched: true, GateSeen: true, Reason: "revoked"}, "guard approve ab"},

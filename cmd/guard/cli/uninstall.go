@@ -35,7 +35,7 @@ Sessions that still run stay gated: with no broker their gate denies every call.
 			if p.Mode == paths.System {
 				return errors.New("this machine is in system mode: its packages are removed by the system's package manager")
 			}
-			doomed := []string{p.Config, p.RunDir}
+			doomed := []string{p.Config, p.Config + oldSuffix, p.RunDir}
 			if purge {
 				doomed = append(doomed, p.StateDir)
 			}
