@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 	host "leaseguard.internal/launcher/runtime"
 )
@@ -131,12 +132,14 @@ func (f fixture) copied(t *testing.T) fixture {
 type verbs struct {
 	asked chan wire.Control
 	fresh bool // its answer to proof_known
+	deaf  bool // it has not heard the gate when the proof is done
 }
 
 // claudeBroker answers registrations and proofs, each on its own connection.
-func (f fixture) claudeBroker(t *testing.T, fresh bool) *verbs {
+func (f fixture) claudeBroker(t *testing.T, script verbs) *verbs {
 	t.Helper()
-	v := &verbs{asked: make(chan wire.Control, 16), fresh: fresh}
+	script.asked = make(chan wire.Control, 16)
+	v := &script
 	for _, socket := range []string{f.paths.OperatorSocket, f.paths.BrokerSocket} {
 		l, err := net.Listen("unix", socket)
 		if err != nil {
@@ -169,7 +172,10 @@ func (v *verbs) serve(conn net.Conn) {
 	}
 	v.asked <- ctl
 	res := wire.Result{Proof: &wire.Proof{Fresh: v.fresh || ctl.Verb == wire.VerbProofDone}}
-	if ctl.Verb == wire.VerbRegister {
+	switch {
+	case v.deaf && ctl.Verb == wire.VerbProofDone:
+		res = wire.Result{Error: &wire.Error{Code: string(verdict.BadRequest), Message: "guard: bad_request: the gate was not heard"}}
+	case ctl.Verb == wire.VerbRegister:
 		res = wire.Result{Session: &wire.Session{ID: "s1", Generation: 7}, Launch: &wire.Launch{Nonce: nonce, Server: "guard-fedcba9876543210"}}
 	}
 	text, err := json.Marshal(res)
@@ -198,7 +204,7 @@ func TestClaude(t *testing.T) {
 	for _, fresh := range []bool{false, true} {
 		t.Run(fmt.Sprintf("proved before %v", fresh), func(t *testing.T) {
 			f := newFixture(t).copied(t)
-			v := f.claudeBroker(t, fresh)
+			v := f.claudeBroker(t, verbs{fresh: fresh})
 			servers := `{"mcpServers":{"vs":{"command":"/s","env":{"SECRET":"s3cret","LD_X":"1"}}}}`
 			if err := os.WriteFile(filepath.Join(f.dir, ".claude.json"), []byte(servers), 0o600); err != nil {
 				t.Fatal(err)
@@ -285,7 +291,7 @@ func TestClaudeUnproved(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			f := newFixture(t).copied(t)
-			v := f.claudeBroker(t, false)
+			v := f.claudeBroker(t, verbs{})
 			stdout, stderr, code := f.start(t, []string{"TEST_CLIENT=" + mode}, "report")
 			if code != 3 || stdout != "" || !strings.HasPrefix(stderr, "guard: wiring_unproved: ") || !strings.Contains(stderr, want) {
 				t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
@@ -299,11 +305,22 @@ func TestClaudeUnproved(t *testing.T) {
 	}
 }
 
+// TestClaudeUnheard: a denial with the right nonce that the broker didn't give to
+// the gate itself, such as by a program in between, is no proof.
+func TestClaudeUnheard(t *testing.T) {
+	f := newFixture(t).copied(t)
+	f.claudeBroker(t, verbs{deaf: true})
+	stdout, stderr, code := f.start(t, []string{"TEST_CLIENT="}, "report")
+	if code != 3 || stdout != "" || !strings.HasPrefix(stderr, "guard: wiring_unproved: ") || !strings.Contains(stderr, filepath.Join(filepath.Dir(f.launch), "guard-gate")) {
+		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
 // TestProofLeavesNothing: what the client started ends with the proof, also
 // what left its session, while older children of this process live on.
 func TestProofLeavesNothing(t *testing.T) {
 	f := newFixture(t).copied(t)
-	f.claudeBroker(t, false)
+	f.claudeBroker(t, verbs{})
 	script := `sleep 1000 >/dev/null 2>&1 & echo $! >"$HOME/job"; exec "$0" report`
 	cmd := exec.Command("/bin/sh", "-c", script, f.launch)
 	cmd.Dir, cmd.Env = f.dir, append(slices.Clone(f.env), "TEST_CLIENT=spawns")

@@ -70,6 +70,10 @@ func (c *claude) prove(ctx context.Context, l wire.Launch) error {
 		return err
 	}
 	res, err := broker.Do(ctx, wire.Control{Verb: wire.VerbProofDone, Digest: digest}, nil)
+	if refused := (*wire.Error)(nil); errors.As(err, &refused) && refused.Code == string(verdict.BadRequest) {
+		return p.unproved("its call was denied as it should be, and yet the broker has not heard "+verdict.Object(c.programs.Gate)+" itself as a child of the client",
+			"put guard's own guard-gate back into its place, then launch again")
+	}
 	if err == nil && (res.Proof == nil || !res.Proof.Fresh) {
 		err = fmt.Errorf("%w: the broker doesn't keep the proof", client.ErrAnswer)
 	}
