@@ -20,6 +20,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"leaseguard.internal/internal/sandbox"
 )
 
 // The clients, set by TestMain.
@@ -38,6 +40,12 @@ func TestMain(m *testing.M) {
 			os.Exit(playRewrite(os.Args[2:]))
 		case "play-mcp":
 			os.Exit(playMCP(os.Args[2:]))
+		case "play-agent":
+			if err := sandbox.Serve(os.Stdin, os.Stdout); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+			os.Exit(0)
 		case "play-recover":
 			os.Exit(playRecover(os.Args[2:]))
 		}

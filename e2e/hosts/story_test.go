@@ -189,7 +189,9 @@ func atOnce(acts []act) fakemodel.Step {
 	for _, a := range acts {
 		calls = append(calls, fakemodel.Call{ID: a.probe().id(), Name: a.tool, Input: a.input})
 	}
-	return func(context.Context, *fakemodel.Request) (fakemodel.Turn, error) { return fakemodel.Turn{Calls: calls}, nil }
+	return func(context.Context, *fakemodel.Request) (fakemodel.Turn, error) {
+		return fakemodel.Turn{Calls: calls}, nil
+	}
 }
 
 // input is a tool's arguments, given as keys and texts.
