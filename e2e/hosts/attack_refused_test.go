@@ -3,12 +3,10 @@
 package hosts
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"leaseguard.internal/internal/fakemodel"
 )
@@ -39,28 +37,33 @@ func TestAttackProof(t *testing.T) {
 	}
 }
 
-// TestAttackReplay: the nonce of one launch proves no other.
+// TestAttackReplay: the nonce of one launch proves no other, and a gate that is
+// asked by a program in between proves nothing, though it denies as it should.
 func TestAttackReplay(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t, "")
 	g.ownPrograms()
-	gate, kept := filepath.Join(g.bin, "guard-gate"), filepath.Join(g.Dir, "kept")
-	must(t, os.Rename(gate, gate+".real"))
-	// Only the proof's own denial is kept, not that of the session.
-	must(t, replace(gate, "#!/bin/sh\nout=$("+gate+`.real "$@")
-code=$?
-case $out in *proving*) printf '%s' "$out" >`+kept+`;; esac
-printf '%s' "$out"
-exit $code
-`))
+	gate := filepath.Join(g.bin, "guard-gate")
 	g.steps(fakemodel.Use("Bash", g.touch()))
 	g.ok(g.launch())
-	if _, err := os.Stat(kept); err != nil || g.marked() {
-		t.Fatalf("the first launch wasn't as it should: %v, marked %v", err, g.marked())
+	old := ""
+	for _, r := range g.audit() {
+		if r.Code == "proving" {
+			old = r.Reason
+		}
 	}
-	must(t, replace(gate, "#!/bin/sh\ncat "+kept+"\nexit 2\n"))
+	if !strings.Contains(old, "nonce ") {
+		t.Fatalf("the audit holds no nonce: %q", old)
+	}
 	g.steps()
-	g.noSession(g.launch(), "wiring_unproved", "Bash", "guard: proving: ")
+	must(t, os.Rename(gate, gate+".real"))
+	for script, words := range map[string]string{
+		"printf '%s' '" + string(toJSON(t, denyJSON(old))) + "'; exit 2": "without the gate's denial of this launch",
+		gate + `.real "$@"`: gate,
+	} {
+		must(t, replace(gate, "#!/bin/sh\n"+script+"\n"))
+		g.noSession(g.launch(), "wiring_unproved", words)
+	}
 }
 
 // TestAttackSwitches: each variable that leads the client another way than the
@@ -122,8 +125,7 @@ func TestAttackStaleProof(t *testing.T) {
 	}
 	launch := func(name string, more int, args ...string) {
 		t.Helper()
-		before, start := proofs(), time.Now()
-		defer func() { t.Log(name, time.Since(start)) }()
+		before := proofs()
 		g.steps(fakemodel.Use("Bash", g.touch()))
 		g.ok(g.launchAs(append(args, "--", "-p", "go", "--dangerously-skip-permissions")...))
 		if got := proofs() - before; got != more {
@@ -143,10 +145,10 @@ func TestAttackStaleProof(t *testing.T) {
 		{"--no-cache", nil, []string{"--no-cache"}},
 		{"a variable", func() { g.Env = append(g.Env, "SOMETHING=new") }, nil},
 		{"the user's settings", func() {
-			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"permissions": object{"deny": []string{"WebFetch"}}})
+			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"permissions": object{"allow": []string{"Bash(true)"}}})
 		}, nil},
 		{"the user's settings, in a key that isn't taken over", func() {
-			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"permissions": object{"deny": []string{"WebFetch"}}, "outputStyle": "x"})
+			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"permissions": object{"allow": []string{"Bash(true)"}}, "outputStyle": "x"})
 		}, nil},
 		{"guard.toml", func() {
 			g.write(filepath.Join(g.Home, ".config/guard/guard.toml"), "[launch]\nbudget = \"140s\"\n[checkpoint]\nself = \"none\"\n")
@@ -157,26 +159,11 @@ func TestAttackStaleProof(t *testing.T) {
 			must(t, replace(filepath.Join(g.bin, "guard-gate"), string(text)))
 		}, nil},
 		{"the broker", func() { g.guard("broker", "stop") }, nil},
-		{"the client, with equal bytes", nil, []string{"--client", copyOf(t, claude, filepath.Join(g.Dir, "claude"))}},
 	} {
 		if c.set != nil {
 			c.set()
 		}
 		launch(c.name, 1, c.args...)
 	}
-	launch("the client as before", 0)
-}
-
-// copyOf copies a program.
-func copyOf(t *testing.T, from, to string) string {
-	t.Helper()
-	in, err := os.Open(from)
-	must(t, err)
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
-	must(t, err)
-	_, err = io.Copy(out, in)
-	must(t, err)
-	must(t, out.Close())
-	return to
+	launch("as before", 0)
 }

@@ -182,6 +182,7 @@ type recorded struct {
 	Tool    string `json:"tool"`
 	Verdict string `json:"verdict"`
 	Code    string `json:"code"`
+	Reason  string `json:"reason"`
 }
 
 // audit reads all records.
