@@ -52,7 +52,7 @@ type Broker struct {
 	catalog  *catalog.Catalog
 	store    *store.Store
 	audit    *audit.Writer
-	denials  *audit.Coalescer
+	floods   *audit.Coalescer
 	sessions *session.Registry
 	lock     *runLock
 	ended    *ended
@@ -150,7 +150,7 @@ func (b *Broker) openState() (err error) {
 	if err != nil {
 		return err
 	}
-	b.denials = audit.NewCoalescer(maxDenialsPerSecond)
+	b.floods = audit.NewCoalescer(maxEqualPerSecond)
 	return nil
 }
 
@@ -184,7 +184,7 @@ func (b *Broker) Run(ctx context.Context) error {
 		_ = l.Close() // ends the accept loops; the paths go with it
 	}
 	b.work.Wait()
-	for _, r := range b.denials.Flush(b.opt.Clock.Now().Add(time.Second)) {
+	for _, r := range b.floods.Flush(b.opt.Clock.Now().Add(time.Second)) {
 		b.audit.Log(r)
 	}
 	b.record(audit.Record{Event: audit.EventBroker, Code: "stopped"})

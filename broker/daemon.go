@@ -55,7 +55,7 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 		_, _ = fmt.Fprintf(stderr, "guard-broker: unknown argument %q; see: guard-broker --help\n", args[0])
 		return ExitUsage
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	log := slog.New(&calmHandler{Handler: slog.NewTextHandler(stderr, nil), now: clock.System{}.Now})
 	if err := run(env, log); err != nil {
 		_, _ = fmt.Fprintf(stderr, "guard-broker: %v\n", err)
 		return ExitFault

@@ -32,7 +32,7 @@ func (b *Broker) lower(s *session.Session, cause lease.Cause, why string) lease.
 	if b.opt.Checkpoints != nil {
 		b.opt.Checkpoints.Forget(s.Key())
 	}
-	b.recordLease(s, l, "lowered", why)
+	b.recordOften(b.leaseRecord(s, l, "lowered", why)) // a host may tell of the same loss again and again
 	return l
 }
 

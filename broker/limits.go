@@ -9,15 +9,15 @@ import (
 
 // Bounds of the whole broker. The per-session ones are in guard.toml's [limits].
 const (
-	maxCalls            = 4096      // connections of either socket at once
-	maxOperators        = 256       // requests of operators at once
-	maxGrants           = 128       // of these, such that wait for the disk
-	maxInsiders         = 16        // requests of sessions on operator.sock at once
-	maxBytes            = 256 << 20 // payload bytes in flight
-	maxParsing          = 8         // payloads parsed at once: parsing takes many times their size
-	firstChunk          = 64 << 10  // bytes of a body that are read before more memory is taken
-	keepInput           = 1 << 20   // inputs up to this are kept apart from their payload while a call waits
-	maxDenialsPerSecond = 20        // equal denials of one session before they are counted
+	maxCalls          = 4096      // connections of either socket at once
+	maxOperators      = 256       // requests of operators at once
+	maxGrants         = 128       // of these, such that wait for the disk
+	maxInsiders       = 16        // requests of sessions on operator.sock at once
+	maxBytes          = 256 << 20 // payload bytes in flight
+	maxParsing        = 8         // payloads parsed at once: parsing takes many times their size
+	firstChunk        = 64 << 10  // bytes of a body that are read before more memory is taken
+	keepInput         = 1 << 20   // inputs up to this are kept apart from their payload while a call waits
+	maxEqualPerSecond = 20        // equal records of one session before they are counted
 
 	headerTime = 5 * time.Second  // from accept to a whole header
 	bodyTime   = 20 * time.Second // from header to a whole body

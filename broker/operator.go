@@ -119,7 +119,7 @@ func (b *Broker) committedHead(ctx context.Context) audit.Head {
 }
 
 func (b *Broker) notOperator(p peer.Peer, ctl wire.Control, cause string) wire.Result {
-	b.record(audit.Record{Event: audit.EventSession, Code: string(verdict.NotOperator), CallerPID: p.PID(),
+	b.recordOften(audit.Record{Event: audit.EventSession, Code: string(verdict.NotOperator), CallerPID: p.PID(),
 		Session: ctl.Session, Reason: "verb " + verdict.Object(string(ctl.Verb)) + ": " + cause})
 	return wire.Result{Error: wireError(verdict.NotOperator, "serving", "an operator's command", cause, "run it from a terminal outside any session")}
 }

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"os"
+
 	"leaseguard.internal/internal/runtimes"
 	"leaseguard.internal/internal/wire"
 )
@@ -18,8 +20,12 @@ func (b *Broker) hostsOwn(c *call) bool {
 }
 
 // installedGate says whether the caller runs the gate that stands beside the
-// broker.
+// broker: that very file, whatever name somebody's own mounts give to another.
 func (b *Broker) installedGate(c *call) bool {
-	exe, err := c.peer.Process().Exe()
-	return err == nil && exe == b.gate
+	runs, err := c.peer.Process().ExeFile()
+	if err != nil {
+		return false
+	}
+	gate, err := os.Stat(b.gate)
+	return err == nil && os.SameFile(gate, runs)
 }

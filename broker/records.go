@@ -16,13 +16,21 @@ func (b *Broker) record(r audit.Record) {
 	b.audit.Log(b.stamped(r))
 }
 
+// recordOften writes what a peer can bring about as often as it likes: a flood of
+// it becomes counts.
+func (b *Broker) recordOften(r audit.Record) {
+	for _, out := range b.floods.Add(b.stamped(r), b.opt.Clock.Now()) {
+		b.audit.Log(out)
+	}
+}
+
 func (b *Broker) stamped(r audit.Record) audit.Record {
 	r.BootID, r.Epoch = b.bootID, b.epoch
 	return r
 }
 
 // recordVerdict writes a call's outcome. What lets a mutator run is on disk
-// before this returns; equal denials in a flood become one record with a count.
+// before this returns.
 func (b *Broker) recordVerdict(ctx context.Context, c *call, v verdict.Verdict) error {
 	r := b.stamped(c.record(b, v))
 	b.count(c, v)
@@ -30,13 +38,7 @@ func (b *Broker) recordVerdict(ctx context.Context, c *call, v verdict.Verdict) 
 		_, err := b.audit.Append(ctx, r)
 		return err
 	}
-	if v.Kind != verdict.Deny {
-		b.audit.Log(r)
-		return nil
-	}
-	for _, out := range b.denials.Add(r, b.opt.Clock.Now()) {
-		b.audit.Log(out)
-	}
+	b.recordOften(r)
 	return nil
 }
 

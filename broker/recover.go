@@ -59,7 +59,7 @@ func recoveryArguments(input []byte) (lease.Hash, error) {
 func (b *Broker) recover(ctx context.Context, p peer.Peer, s *session.Session, path []session.Step, ctl wire.Control, body []byte) wire.Result {
 	if err := b.pin(p, s, path); err != nil {
 		if s.Launched() { // the client of a proof starts the tool too, and asks in vain
-			b.record(b.sessionEvent(s, "recovery_refused", err.Error()))
+			b.recordOften(b.sessionEvent(s, "recovery_refused", err.Error()))
 		}
 		return wire.Result{Error: wireError(verdict.NotOperator, "recovering session", s.ID, err.Error(), "guard approve "+s.ID+" (an operator runs it, outside the session)")}
 	}
@@ -78,7 +78,7 @@ func (b *Broker) recover(ctx context.Context, p peer.Peer, s *session.Session, p
 		hash = t.Hash()
 	}
 	if err := s.TakeRecovery(hash, b.opt.Clock.Now()); err != nil {
-		b.record(b.sessionEvent(s, "recovery_refused", err.Error()))
+		b.recordOften(b.sessionEvent(s, "recovery_refused", err.Error()))
 		return wire.Result{Error: wireError(verdict.GateUnseen, "recovering session", s.ID, err.Error(), "call the recovery tool through the host")}
 	}
 	ctl.Verb = map[wire.Verb]wire.Verb{wire.VerbRecoverBegin: wire.VerbVerify, wire.VerbRecoverPromote: wire.VerbPromote}[ctl.Verb]

@@ -65,7 +65,7 @@ func (b *Broker) serveRegister(ctx context.Context, conn *peer.Conn, p peer.Peer
 	defer cancel()
 	s, werr := b.register(verbCtx, p, r)
 	if werr != nil {
-		b.record(audit.Record{Event: audit.EventSession, Code: werr.Code, Reason: werr.Message, CallerPID: p.PID()})
+		b.recordOften(audit.Record{Event: audit.EventSession, Code: werr.Code, Reason: werr.Message, CallerPID: p.PID()})
 		b.result(conn, wire.Result{Error: werr})
 		return
 	}
@@ -94,7 +94,7 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 		return nil, wireError(verdict.Internal, "registering", "pid "+itoa(p.PID()), err.Error(), "launch again")
 	}
 	s := &session.Session{
-		ID: newSessionID(), Generation: 1, Runtime: r.Runtime, UID: p.UID(), Dir: filepath.Clean(r.Dir), Command: r.Command,
+		ID: newSessionID(), Generation: 1, Runtime: r.Runtime, UID: p.UID(), Dir: filepath.Clean(r.Dir), Command: verdict.Cut(verdict.Clean(r.Command), maxCommand),
 		Anchor: anchor, Started: b.opt.Clock.Wall(), Unenforced: privileged, Nonce: randomHex(16), Unattended: r.Unattended,
 	}
 	if b.opt.Config.Lease.Promotion == "self" && r.Runtime != runtimes.Exec {
@@ -104,7 +104,7 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 		_ = anchor.Close()
 		return nil, werr
 	}
-	s.Start(false)
+	s.Start(false, false)
 	if werr := b.addSession(ctx, s); werr != nil {
 		_ = anchor.Close()
 		return nil, werr
@@ -165,6 +165,9 @@ func (b *Broker) awaitExec(ctx context.Context, conn *peer.Conn, s *session.Sess
 	}
 	if s.Anchor.Alive() {
 		s.MarkLaunched(b.opt.Clock.Now())
+		if err := b.store.PutSession(ctx, b.sessionRecord(s, false)); err != nil {
+			b.opt.Log.Warn("storing that a runtime runs", "session", s.ID, "error", err) // after a restart it would have to be launched anew
+		}
 		b.record(b.sessionEvent(s, "launched", ""))
 	}
 }
@@ -173,9 +176,12 @@ func (b *Broker) sessionRecord(s *session.Session, gateSeen bool) store.Session 
 	return store.Session{
 		ID: s.ID, Runtime: s.Runtime, Dir: s.Dir, Command: s.Command, BootID: b.bootID, UID: s.UID, Generation: s.Generation,
 		PID: s.Anchor.PID(), Inode: s.Anchor.Inode(), StartTime: s.Anchor.StartTime(), GateSeen: gateSeen, Started: s.Started,
-		Server: s.Server, Alarm: s.Alarm(),
+		Server: s.Server, Alarm: s.Alarm(), Launched: s.Launched(),
 	}
 }
+
+// maxCommand is how much of a command people see.
+const maxCommand = 200
 
 func newSessionID() string { return randomHex(8) }
 

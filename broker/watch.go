@@ -64,7 +64,7 @@ func (b *Broker) sweep(ctx context.Context) {
 			b.seeDirectory(s)
 		}
 		b.endUnproved(now)
-		for _, r := range b.denials.Flush(now) {
+		for _, r := range b.floods.Flush(now) {
 			b.audit.Log(r)
 		}
 		if n%3600 == 0 {
@@ -115,7 +115,7 @@ func (b *Broker) restore() error {
 			ID: r.ID, Generation: r.Generation, Runtime: r.Runtime, UID: r.UID, Dir: r.Dir, Command: r.Command,
 			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil, Restored: true, Server: r.Server,
 		}
-		s.Start(r.GateSeen)
+		s.Start(r.GateSeen, r.Launched)
 		if r.Alarm != "" {
 			s.Lock(r.Alarm)
 		}

@@ -29,6 +29,6 @@ func open(t *testing.T, p *testproc.Proc) *peer.Process {
 func session(t *testing.T, id string, generation uint64, p *testproc.Proc) *Session {
 	t.Helper()
 	s := &Session{ID: id, Runtime: "exec", UID: 1000, Generation: generation, Anchor: open(t, p)}
-	s.Start(false)
+	s.Start(false, false)
 	return s
 }

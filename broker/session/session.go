@@ -55,17 +55,18 @@ type Session struct {
 	verdicts verdicts
 }
 
-// Start gives the session its lease, with no authority. A restored session has
-// its launch behind it and remembers whether its gate was seen.
-func (s *Session) Start(gateSeen bool) {
+// Start gives the session its lease, with no authority. A restored session
+// remembers whether its runtime was exec'd and its gate seen; one whose launcher
+// was still at work stays unlaunched, since nobody saw the moment.
+func (s *Session) Start(gateSeen, launched bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lease = lease.New(s.Generation)
 	if gateSeen {
 		s.lease, _, _ = lease.Apply(s.lease, lease.GateSeen{}, 0)
 	}
+	s.launched = launched
 	if s.Restored {
-		s.launched = true
 		s.lease, _, _ = lease.Apply(s.lease, lease.Lower{Cause: lease.Restarted}, 0)
 	}
 }

@@ -27,6 +27,7 @@ type Session struct {
 	Started    time.Time `json:"started"`
 	Server     string    `json:"server,omitempty"` // of the session's own recovery tool
 	Alarm      string    `json:"alarm,omitempty"`  // what locks its promotion
+	Launched   bool      `json:"launched"`         // its runtime has been exec'd
 }
 
 func decodeSession(key, value []byte) (Session, error) {

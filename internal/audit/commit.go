@@ -156,6 +156,9 @@ func (w *Writer) sync() error {
 		err = w.seg.sync()
 	}
 	if err == nil {
+		err = w.seg.inPlace()
+	}
+	if err == nil {
 		err = failpoint.Hit("audit/after-sync")
 	}
 	if err != nil {

@@ -82,6 +82,7 @@ type Record struct {
 // Bounds of one record. A peer chooses some of its text.
 const (
 	MaxText   = 1024     // bytes of one field
+	MaxName   = 256      // bytes of a tool's name and of a host's ids
 	MaxRecord = 64 << 10 // bytes of the line without its newline
 )
 
@@ -97,11 +98,14 @@ var ErrMalformed = errors.New("not an audit record")
 func encode(r Record) ([]byte, error) {
 	r.Seq, r.Prev = 0, ""
 	for _, s := range []*string{
-		&r.BootID, &r.Epoch, (*string)(&r.Event), &r.Session, &r.State, &r.Runtime, &r.CallerExe,
-		&r.HostSession, &r.Agent, &r.AgentType, &r.ToolUse, &r.HookEvent, &r.Tool, &r.Class,
+		&r.BootID, &r.Epoch, (*string)(&r.Event), &r.Session, &r.State, &r.Runtime, &r.CallerExe, &r.Class,
 		&r.Verdict, &r.Code, &r.Reason, &r.Receipt, &r.InputSHA256,
 	} {
 		*s = clip(*s)
+	}
+	// What a peer chooses of every call is short in honest records.
+	for _, s := range []*string{&r.HostSession, &r.Agent, &r.AgentType, &r.ToolUse, &r.HookEvent, &r.Tool} {
+		*s = clipTo(*s, MaxName)
 	}
 	r.Targets, r.Policy = slices.Clone(r.Targets), slices.Clone(r.Policy)
 	for _, list := range [][]string{r.Targets, r.Policy} {
@@ -168,10 +172,12 @@ func hashLine(line []byte) string {
 var zeroHash = strings.Repeat("0", sha256.Size*2)
 
 // clip bounds text and makes it valid UTF-8, and says how much it cut.
-func clip(s string) string {
-	if len(s) > MaxText {
-		cut := MaxText
-		for cut > MaxText-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
+func clip(s string) string { return clipTo(s, MaxText) }
+
+func clipTo(s string, most int) string {
+	if len(s) > most {
+		cut := most
+		for cut > most-utf8.UTFMax && !utf8.RuneStart(s[cut]) {
 			cut--
 		}
 		s = s[:cut] + "...+" + strconv.Itoa(len(s)-cut)

@@ -2,8 +2,10 @@ package audit
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"leaseguard.internal/internal/clock"
@@ -47,7 +49,7 @@ func TestP7_HostileText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Tool != tt.want || got.Targets[0] != tt.want || got.Checkpoint[0].VM != tt.want || got.Policy[0] != tt.want {
+			if got.Tool != clipTo(tt.tool, MaxName) || got.Targets[0] != tt.want || got.Checkpoint[0].VM != tt.want || got.Policy[0] != tt.want {
 				t.Errorf("read back %q, want %q", got.Tool, tt.want)
 			}
 		})
@@ -93,6 +95,27 @@ func TestCoalescer(t *testing.T) {
 	}
 	if got := c.Flush(10_000 * ms); len(got) != 0 {
 		t.Errorf("windows that held nothing back gave %+v", got)
+	}
+}
+
+// A session that varies what it sends still fills no disk: after its burst it
+// gets its twenty a second, and counts for the rest.
+func TestCoalescerBoundsASession(t *testing.T) {
+	c := NewCoalescer(20)
+	written, stand := 0, uint64(0)
+	count := func(rs []Record) {
+		for _, r := range rs {
+			written++
+			stand += max(r.Count, 1)
+		}
+	}
+	const n, seconds = 50_000, 10
+	for i := range n {
+		count(c.Add(Record{Session: "s", Tool: strconv.Itoa(i), Code: "lease_unverified"}, clock.Instant(i)*seconds*1_000_000_000/n))
+	}
+	count(c.Flush(clock.Instant((seconds + 2) * time.Second)))
+	if want := burst + seconds*20 + seconds + 2; written > want || stand != n {
+		t.Errorf("%d records stand for %d of %d denials; want at most %d records", written, stand, n, want)
 	}
 }
 

@@ -82,6 +82,23 @@ type segment struct {
 	dirty bool   // written and not yet synced
 }
 
+// inPlace makes sure that the file is still the one under its name: records in a
+// file that somebody removed or replaced are on no disk that anyone will read.
+func (s *segment) inPlace() error {
+	held, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("looking at the audit segment: %w", err)
+	}
+	named, err := os.Lstat(s.file.Name())
+	if err != nil {
+		return fmt.Errorf("looking for the audit segment: %w", err)
+	}
+	if !os.SameFile(held, named) {
+		return fmt.Errorf("audit segment %q was replaced while it was written", s.file.Name())
+	}
+	return nil
+}
+
 // add appends one record to the buffer.
 func (s *segment) add(body []byte) Head {
 	from := len(s.buf)

@@ -265,3 +265,31 @@ func TestReadStopsAtDamage(t *testing.T) {
 		t.Errorf("Read = %v, want the callback's error", err)
 	}
 }
+
+// A segment that was removed or replaced under the writer ends the writing: its
+// records would be on no disk that anybody reads.
+func TestReplacedSegmentFails(t *testing.T) {
+	dir := t.TempDir()
+	w, err := Open(Options{Dir: dir, Clock: clock.System{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = w.Close(context.Background()) }()
+	if _, err := w.Append(context.Background(), Record{Event: EventLease, Code: "begin"}); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "audit-*.jsonl"))
+	if err != nil || len(segments) != 1 {
+		t.Fatal(segments, err)
+	}
+	copied, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(segments[0]), os.WriteFile(segments[0], copied, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Append(context.Background(), Record{Event: EventLease, Code: "promote"}); err == nil || w.Err() == nil {
+		t.Error("a grant was recorded in a file that nobody will read")
+	}
+}

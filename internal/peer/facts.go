@@ -1,6 +1,9 @@
 package peer
 
 import (
+	"os"
+	"strconv"
+
 	"leaseguard.internal/internal/proc"
 )
 
@@ -94,4 +97,22 @@ func (p *Process) Cwd() (string, error) {
 		return err
 	})
 	return cwd, err
+}
+
+// ExeFile describes the program file that the process runs now: by it, not by
+// the path that Exe gives, two programs are told apart.
+func (p *Process) ExeFile() (os.FileInfo, error) {
+	if p == nil {
+		return nil, ErrGone
+	}
+	var info os.FileInfo
+	err := p.withDir(func(proc.Dir) (err error) {
+		// By number, between two looks that the pidfd still holds it.
+		info, err = os.Stat("/proc/" + strconv.Itoa(p.pid) + "/exe")
+		return err
+	})
+	if err == nil {
+		err = p.unreaped()
+	}
+	return info, err
 }
