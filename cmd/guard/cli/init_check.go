@@ -12,7 +12,7 @@ import (
 )
 
 // flagOf names the flag that answers a key of guard.toml, as people typed it.
-var flagOf = map[string]string{
+var flagOf = map[string]string{ // #nosec G101 -- names, no secrets
 	"zvm.url": "--zvm-url", "zvm.ca_file": "--zvm-ca-file", "zvm.spki_sha256": "--zvm-spki-sha256", "zvm.client_id": "--zvm-client-id",
 	"zvm.client_secret_file": "--zvm-client-secret-file", "zvm.username": "--zvm-username", "zvm.password_file": "--zvm-password-file",
 	"checkpoint.self": "--self",
