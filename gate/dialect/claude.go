@@ -136,7 +136,8 @@ func optional(fields map[string][]byte, key string) string {
 	return string(b)
 }
 
-// maxPath is the longest path that the kernel takes.
+// maxPath is the longest path that the kernel takes: what is longer names no
+// file.
 const maxPath = 4096
 
 // claudeReadPaths finds what a reading tool names. A search without a path
@@ -170,9 +171,9 @@ func pathArgument(ev Event, key string) (string, error) {
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("reading what %s reads: %w", ev.Tool, err)
-	case len(found) > 1 || len(found) == 1 && len(found[0]) > maxPath:
-		return "", fmt.Errorf("%w: %s of %s is a list, or longer than a path", ErrMalformed, key, ev.Tool)
-	case len(found) == 0:
+	case len(found) > 1:
+		return "", fmt.Errorf("%w: %s of %s is a list", ErrMalformed, key, ev.Tool)
+	case len(found) == 0 || len(found[0]) > maxPath:
 		return "", nil
 	}
 	return found[0], nil
