@@ -84,6 +84,7 @@ checkpoint of every machine that the call names has been read back.`,
 			cmd.GroupID = part.title
 			root.AddCommand(cmd)
 		}
+		root.SetHelpCommandGroupID(part.title) // the last one's
 	}
 	return root
 }

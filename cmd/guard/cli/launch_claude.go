@@ -31,7 +31,8 @@ Flags:
   guard launch claude -- -p "tidy up the logs" --permission-mode acceptEdits
   guard launch claude -- --resume     # goes on with a conversation of the client's`,
 		// Nothing behind guard's own flags may be taken for one.
-		DisableFlagParsing: true,
+		DisableFlagParsing:    true,
+		DisableFlagsInUseLine: true, // they stand in Use
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			l, help, err := claudeFlags(args)
 			if err != nil {
