@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 )
 
 // announce opens a connection that promises a request and sends none of it.
-func (f *fixture) announce(socket string, h wire.Request, body int) net.Conn {
+func (f *fixture) announce(socket string, h wire.Request, body int) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -23,7 +22,6 @@ func (f *fixture) announce(socket string, h wire.Request, body int) net.Conn {
 	_, err = conn.Write(wire.AppendRequest(nil, h)[:wire.RequestSize])
 	f.must(err)
 	f.t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
 
 // TestUnheardObserversRevoke: an event that could have told of lost context, and

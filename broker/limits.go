@@ -36,7 +36,7 @@ func connections() int {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return minConnections
 	}
-	free := int(min(files.Cur, 1<<20)) - keptFiles //nolint:gosec // bounded in the same expression
+	free := int(min(files.Cur, 1<<20)) - keptFiles
 	return max(min(free/8, maxCalls), minConnections)
 }
 

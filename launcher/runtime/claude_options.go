@@ -32,11 +32,11 @@ func claudeOptions() []Option {
 			}
 		}
 	}
-	add(None, "", false, passFlags)
-	add(One, "", false, passOne)
-	add(Optional, "", false, passOptional)
-	add(Many, "", false, passMany)
-	add(One, "", true, passHidden)
+	add(None, "", false, letFlags)
+	add(One, "", false, letOne)
+	add(Optional, "", false, letOptional)
+	add(Many, "", false, letMany)
+	add(One, "", true, letHidden)
 	add(None, whyHooks, false, "--bare\n--safe-mode")
 	add(One, whySettings, false, "--settings\n--setting-sources")
 	add(One, whySettings, true, "--managed-settings")
@@ -57,7 +57,7 @@ func claudeOptions() []Option {
 
 // Options that pass, one a line with all its names.
 const (
-	passFlags = `
+	letFlags = `
 		--allow-dangerously-skip-permissions
 		--ax-screen-reader
 		--brief
@@ -79,7 +79,7 @@ const (
 		--restricted
 		--verbose
 		-v --version`
-	passOne = `
+	letOne = `
 		--agent
 		--append-system-prompt
 		--autocompact
@@ -97,20 +97,20 @@ const (
 		--session-id
 		--system-prompt
 		--system-prompt-snapshot`
-	passOptional = `
+	letOptional = `
 		-d --debug
 		--from-pr
 		--prompt-suggestions
 		-r --resume
 		-w --worktree`
-	passMany = `
+	letMany = `
 		--add-dir
 		--allowedTools --allowed-tools
 		--betas
 		--disallowedTools --disallowed-tools
 		--file
 		--tools`
-	passHidden = `
+	letHidden = `
 		--append-system-prompt-file
 		--max-thinking-tokens
 		--max-turns

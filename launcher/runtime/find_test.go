@@ -201,3 +201,20 @@ func TestCheckVersion(t *testing.T) {
 		})
 	}
 }
+
+func TestAgentVersion(t *testing.T) {
+	for header, want := range map[string]string{
+		"claude-cli/2.1.332 (external, sdk-cli)": "2.1.332 (Claude Code)",
+		"claude-cli/2.2.0-beta.1 (x)":            "2.2.0-beta.1 (Claude Code)",
+		"claude-cli/2.1.332":                     "2.1.332 (Claude Code)",
+		"":                                       "",
+		"curl/8":                                 "",
+		"claude-cli/2.1 (x)":                     "",
+		"x claude-cli/2.1.332 (x)":               "",
+		"claude-cli/2.1.332x (x)":                "",
+	} {
+		if got := AgentVersion(header); got != want {
+			t.Errorf("%q gives %q, want %q", header, got, want)
+		}
+	}
+}

@@ -36,6 +36,22 @@ func CheckVersion(path, line string) (warning string, err error) {
 	return "", nil
 }
 
+// agent is how the client names itself to its model.
+var agent = regexp.MustCompile(`^claude-cli/([0-9.]{1,20}(?:-[0-9A-Za-z.-]+)?)(?: |$)`)
+
+// AgentVersion finds the version in a User-Agent, in the form that --version
+// prints. Empty: it says none.
+func AgentVersion(header string) string {
+	m := agent.FindStringSubmatch(header)
+	if m == nil {
+		return ""
+	}
+	if line := m[1] + " (Claude Code)"; versionLine.MatchString(line) {
+		return line
+	}
+	return ""
+}
+
 func parts(version string) []int {
 	return numbers(versionLine.FindStringSubmatch(version + " (Claude Code)")[1:])
 }
