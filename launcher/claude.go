@@ -44,7 +44,7 @@ type claude struct {
 // returns only when it could not; whatever isn't proved isn't executed.
 func Claude(ctx context.Context, l ClaudeLaunch) error {
 	c := &claude{ClaudeLaunch: l}
-	if err := c.prepare(ctx); err != nil {
+	if err := c.prepare(); err != nil {
 		return err
 	}
 	defer c.client.Close()
@@ -64,8 +64,8 @@ func Claude(ctx context.Context, l ClaudeLaunch) error {
 }
 
 // prepare reads and checks everything that a launch depends on. It starts
-// nothing but the client's own --version.
-func (c *claude) prepare(ctx context.Context) error {
+// nothing.
+func (c *claude) prepare() error {
 	if c.Paths.Mode == paths.System {
 		return refuse(verdict.ConfigInvalid, "launching claude with", c.Paths.Config, "in system mode this version launches exec sessions only", "guard launch exec --help")
 	}
@@ -94,10 +94,6 @@ func (c *claude) prepare(ctx context.Context) error {
 	c.managed = host.ReadManaged()
 	c.client, err = host.Find(host.Search{Path: c.lookup("PATH"), Home: c.lookup("HOME"), Self: c.programs.Guard, File: c.File})
 	if err != nil {
-		return err
-	}
-	if err := c.checkVersion(ctx); err != nil {
-		c.client.Close()
 		return err
 	}
 	c.tell()

@@ -360,7 +360,8 @@ func TestProofEnds(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	err = proof{client: c, env: append(slices.Clone(f.env), "TEST_CLIENT=hangs"), nonce: nonce}.run(ctx)
+	p := proof{client: c, env: append(slices.Clone(f.env), "TEST_CLIENT=hangs"), nonce: nonce}
+	err = p.run(ctx)
 	var refused *wire.Error
 	if !errors.As(err, &refused) || refused.Code != "wiring_unproved" || !strings.Contains(refused.Message, "didn't come back") {
 		t.Errorf("proof: %v", err)

@@ -41,6 +41,7 @@ type proof struct {
 	env     []string
 	nonce   string
 	managed []host.Managed
+	version string // as the client told its model; empty: it didn't
 }
 
 // prove has the client show that it asks the gate, unless it did so within a
@@ -66,8 +67,12 @@ func (c *claude) prove(ctx context.Context, l wire.Launch) error {
 		}
 	}
 	p := proof{client: c.client, args: args, env: c.env.Proof(), nonce: l.Nonce, managed: c.managed}
-	if err := p.run(ctx); err != nil {
-		return err
+	failed := p.run(ctx)
+	if err := c.checkVersion(ctx, p.version); err != nil {
+		return err // which explains why the proof failed, if it did
+	}
+	if failed != nil {
+		return failed
 	}
 	res, err := broker.Do(ctx, wire.Control{Verb: wire.VerbProofDone, Digest: digest}, nil)
 	if refused := (*wire.Error)(nil); errors.As(err, &refused) && refused.Code == string(verdict.BadRequest) {
@@ -100,7 +105,7 @@ func (c *claude) digest(server string) (string, error) {
 }
 
 // run makes the proof and ends the client with all that it started.
-func (p proof) run(ctx context.Context) (err error) {
+func (p *proof) run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -128,6 +133,9 @@ func (p proof) run(ctx context.Context) (err error) {
 		return p.unproved("it can't be started: " + err.Error())
 	}
 	result, waited := p.await(ctx, model, cmd)
+	for _, r := range model.Requests() {
+		p.version = host.AgentVersion(r.Header.Get("User-Agent"))
+	}
 	if err := endAll(cmd, waited, before); err != nil {
 		return p.unproved(err.Error())
 	}
@@ -135,7 +143,7 @@ func (p proof) run(ctx context.Context) (err error) {
 }
 
 // await waits for what the call came to, or for the client's end.
-func (p proof) await(ctx context.Context, model *fakemodel.Server, cmd *exec.Cmd) (*fakemodel.Result, <-chan struct{}) {
+func (p *proof) await(ctx context.Context, model *fakemodel.Server, cmd *exec.Cmd) (*fakemodel.Result, <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
 	waited := make(chan struct{})
 	go func() {
@@ -171,7 +179,7 @@ func mutator(_ context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
 }
 
 // judge says whether the gate was asked. Only our broker knows the nonce.
-func (p proof) judge(ctx context.Context, model *fakemodel.Server, cmd *exec.Cmd, r *fakemodel.Result, said string) error {
+func (p *proof) judge(ctx context.Context, model *fakemodel.Server, cmd *exec.Cmd, r *fakemodel.Result, said string) error {
 	switch {
 	case r != nil && r.IsError && strings.Contains(r.Text, "guard: "+string(verdict.Proving)+": ") && strings.Contains(r.Text, p.nonce):
 		return nil
@@ -191,7 +199,7 @@ func (p proof) judge(ctx context.Context, model *fakemodel.Server, cmd *exec.Cmd
 	return p.unproved(fmt.Sprintf("it ended (%v) after %d requests to its model: %s", cmd.ProcessState, model.Count(), said))
 }
 
-func (p proof) unproved(cause string, next ...string) error {
+func (p *proof) unproved(cause string, next ...string) error {
 	return refuse(verdict.WiringUnproved, "proving that the gate is asked by", p.client.Path, cause,
 		append(next, "guard launch claude --no-cache; if that fails too: claude doctor")[0])
 }
@@ -216,21 +224,25 @@ func (t *tail) last() string {
 	return "it said nothing"
 }
 
-// checkVersion runs the client's --version.
-func (c *claude) checkVersion(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, proofTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.client.Path, "--version") // #nosec G204 -- the client that is to be executed
-	cmd.Env = c.env.Proof()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	said := &tail{}
-	cmd.Stdout = said
-	if err := cmd.Run(); err != nil {
-		return refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch claude --client FILE, with Claude Code's own program")
+// checkVersion judges the client's version: the one that it told its model, or
+// what its --version prints. A client with a fresh proof has passed this.
+func (c *claude) checkVersion(ctx context.Context, line string) error {
+	if line == "" {
+		ctx, cancel := context.WithTimeout(ctx, proofTime)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, c.client.Path, "--version") // #nosec G204 -- the client that is to be executed
+		cmd.Env = c.env.Proof()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+		cmd.WaitDelay = time.Second
+		said := &tail{}
+		cmd.Stdout = said
+		if err := cmd.Run(); err != nil {
+			return refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch claude --client FILE")
+		}
+		line = string(said.text)
 	}
-	warning, err := host.CheckVersion(c.client.Path, string(said.text))
+	warning, err := host.CheckVersion(c.client.Path, line)
 	if warning != "" {
 		c.Warn(warning)
 	}

@@ -83,7 +83,7 @@ type Proved struct {
 // proofs are written alike.
 func (p Proved) Digest() string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q\n%#v\n%#v\n%q\n%q\n%q\n", version.Version, p.Client, p.Gate, p.Args, p.Env, p.User)
+	fmt.Fprintf(h, "%q\n%#v\n%#v\n%q\n%q\n%q\n", version.Version+" "+Oldest, p.Client, p.Gate, p.Args, p.Env, p.User)
 	for _, m := range p.Managed {
 		fmt.Fprintf(h, "%q %q %q\n", m.Path, m.Error, m.Data)
 	}
