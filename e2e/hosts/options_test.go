@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"leaseguard.internal/internal/fakemodel"
 	"leaseguard.internal/launcher/runtime"
 )
 
@@ -94,5 +95,34 @@ func TestHiddenOptions(t *testing.T) {
 				t.Errorf("with %s the client says %q", name, out.Stderr)
 			}
 		}
+	}
+}
+
+// TestPassedOptionsKeepTheGate: what the table lets through silences nothing.
+func TestPassedOptionsKeepTheGate(t *testing.T) {
+	for _, c := range []struct{ tool, args string }{
+		{"Write", "--restricted --permission-mode acceptEdits"},
+		{"Bash", "--verbose --output-format stream-json --include-hook-events --include-partial-messages --forward-subagent-text --prompt-suggestions true"},
+		{"Bash", "--disable-slash-commands --exclude-dynamic-system-prompt-sections --no-session-persistence --max-turns 5 --effort low --permission-prompts none"},
+		{"Bash", "--system-prompt short --system-prompt-snapshot off --append-system-prompt more --thinking disabled"},
+		{"Bash", "--agent general-purpose --model sonnet --fallback-model haiku --add-dir /var --allowedTools Bash --tools Bash"},
+		{"Bash", "--brief --ide --debug hooks --ax-screen-reader --autocompact auto --no-chrome --name x --max-budget-usd 5"},
+		{"Bash", "--session-id 01234567-89ab-4def-8123-456789abcdef --dangerously-skip-permissions --disallowedTools WebFetch"},
+		{"Bash", "--permission-mode bypassPermissions --chrome"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			g := newGuarded(t, "")
+			input := g.touch()
+			if c.tool == "Write" {
+				g.Marker = g.Project + "/marker"
+				input = string(toJSON(t, object{"file_path": g.Marker, "content": "x"}))
+			}
+			g.steps(fakemodel.Use(c.tool, input))
+			o := g.launchAs(append([]string{"--", "-p", "go"}, strings.Fields(c.args)...)...)
+			got := g.results()
+			if g.marked() || len(got) != 1 || !strings.Contains(got[0], "guard: lease_unverified: ") {
+				t.Errorf("marked %v, the model was told %q; exit %d: %s", g.marked(), got, o.Exit, o.Stderr)
+			}
+		})
 	}
 }
