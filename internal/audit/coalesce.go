@@ -12,7 +12,8 @@ import (
 const (
 	coalesceWindow = time.Second
 	coalesceKeys   = 4096 // kinds of records that are told apart at once
-	burst          = 200  // records that a session may cause before it has to wait for more
+	sweepEvery     = coalesceWindow / 10
+	burst          = 200 // records that a session may cause before it has to wait for more
 )
 
 // Coalescer keeps a session that hammers from filling the disk, and from pushing
@@ -29,6 +30,7 @@ type Coalescer struct {
 	windows map[kind]*window
 	budgets map[string]*budget
 	oldest  clock.Instant // when the oldest window began
+	swept   clock.Instant // when windows were last looked through
 }
 
 // kind is what equal records agree in. Of a mixed kind only session, generation
@@ -63,7 +65,10 @@ func NewCoalescer(perSecond int) *Coalescer {
 func (c *Coalescer) Add(r Record, now clock.Instant) []Record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := c.flush(now)
+	var out []Record
+	if now.Sub(c.swept) >= sweepEvery { // looking through all windows has its price
+		out = c.flush(now)
+	}
 	same := kind{r.Session, r.Generation, clip(r.HookEvent), clip(r.Tool), r.Class, r.Code, false}
 	if w := c.window(same, c.free, now); w != nil {
 		w.seen++
@@ -130,6 +135,7 @@ func (c *Coalescer) Flush(now clock.Instant) []Record {
 }
 
 func (c *Coalescer) flush(now clock.Instant) []Record {
+	c.swept = now
 	if len(c.windows) == 0 || now.Sub(c.oldest) < coalesceWindow {
 		return nil
 	}
