@@ -71,38 +71,6 @@ func TestLaunchEndsAsDirect(t *testing.T) {
 	})
 }
 
-// TestLaunchTerminal: under a shell with job control, Ctrl-Z stops the session
-// and fg brings it back; Ctrl-C ends it with the client's own status. Directly
-// and under guard the shell sees the same.
-func TestLaunchTerminal(t *testing.T) {
-	const shell = `set -m; "$@"; echo "stopped with $?."; fg >/dev/null; echo "ended with $?."`
-	for _, under := range []bool{false, true} {
-		g := newGuarded(t, "")
-		g.steps(fakemodel.Say("spoken"))
-		w, args := g.direct(), []string{claude}
-		if under {
-			args = []string{filepath.Join(g.bin, "guard"), "launch", "claude", "--"}
-		}
-		w.Client = "/bin/bash"
-		x := w.interact(append([]string{"-c", shell, "bash"}, append(args, "--dangerously-skip-permissions")...)...)
-		x.shown("bypass permissions")
-		x.enter("say it")
-		x.shown("spoken")
-		x.keys("\x1a")
-		x.shown("stopped with 148.") // 128 and SIGTSTP
-		polls := 0
-		w.await("the client's end by Ctrl-C", func() bool { // it wants two, and none while it wakes up
-			if polls++; polls%25 == 0 {
-				x.keys("\x03")
-			}
-			return strings.Contains(x.screen(), "endedwith0.")
-		})
-		if code := x.wait(); code != 0 {
-			t.Errorf("the shell ended with %d", code)
-		}
-	}
-}
-
 // TestL4_LaunchFromInstallersPlace: claude is a shell alias only. guard finds
 // the installer's file without reading any shell's, and says so; its own wrapper
 // in PATH is passed over.
