@@ -146,7 +146,7 @@ func TestLaunchCarriesUser(t *testing.T) {
 	g.write(filepath.Join(g.Home, ".claude/settings.json"), object{
 		"model": "haiku", "permissions": object{"deny": []string{"WebFetch"}}, "env": object{"FROM_USER": "us3r"},
 	})
-	var state object = object{}
+	state := object{}
 	state["mcpServers"] = object{"vs": object{"command": self, "args": []string{"play-mcp", g.Records, "act"}, "env": object{"KEY": "s3cret"}}}
 	key := g.Model.Key()
 	state["hasCompletedOnboarding"] = true
