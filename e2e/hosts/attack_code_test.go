@@ -95,7 +95,7 @@ func TestAttackAgents(t *testing.T) {
 	}
 	attacks(t, []attack{
 		{name: "agent with hooks", plant: planted(map[string]string{file: hooks}), steps: call, approved: true, saw: "planted"},
-		{name: "agent that is the session", args: []string{"--agent", "planted"}, plant: planted(map[string]string{file: hooks}), steps: bash("true"), approved: true, saw: "ok: "},
+		{name: "agent that is the session", args: []string{"--agent", "planted"}, plant: planted(map[string]string{file: hooks}), steps: bash("true"), approved: true, ends: "--agent 'planted' not found"},
 		{name: "agent with servers", plant: planted(map[string]string{file: servers}), steps: call, approved: true, saw: "planted"},
 	})
 }

@@ -100,51 +100,6 @@ func (g *guarded) changes() []recorded {
 	return slices.DeleteFunc(g.audit(), func(r recorded) bool { return r.Hook != "ConfigChange" })
 }
 
-// TestAttackGate: a gate that breaks in mid-session denies, by the host's own
-// switch. The control run has the same hook without it.
-func TestAttackGate(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		wreck func(path string) error
-	}{
-		{"removed", os.Remove},
-		{"not executable", func(path string) error { return os.Chmod(path, 0o644) }},
-		{"empty", func(path string) error { return replace(path, "") }},
-		{"fails", func(path string) error { return replace(path, "#!/bin/sh\nexit 1\n") }},
-		{"no interpreter", func(path string) error { return replace(path, "#!/nonexistent\n") }},
-		{"killed", func(path string) error { return replace(path, "#!/bin/sh\nkill -9 $$\n") }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			t.Run("control", func(t *testing.T) {
-				w := newWorld(t)
-				gate := filepath.Join(w.Dir, "gate")
-				must(t, replace(gate, "#!/bin/sh\nexit 0\n"))
-				w.steps(wrecked(c.wreck, gate, fakemodel.Use("Bash", w.touch())))
-				entry := object{"type": "command", "command": gate, "args": []string{}, "timeout": 60}
-				w.ok(w.run("--settings="+string(toJSON(t, object{"hooks": object{"PreToolUse": []any{object{"matcher": "*", "hooks": []any{entry}}}}})), "--setting-sources="))
-				if !w.marked() {
-					t.Errorf("not marked; the model was told %q", w.results())
-				}
-			})
-			t.Run("guarded", func(t *testing.T) {
-				g := newGuarded(t, "")
-				g.ownPrograms()
-				gate := filepath.Join(g.bin, "guard-gate")
-				g.steps(g.operator("approve", fakemodel.Use("Bash", `{"command":"true"}`)), wrecked(c.wreck, gate, fakemodel.Use("Bash", g.touch())))
-				g.ok(g.launch())
-				if got := g.results(); g.marked() || len(got) != 2 || !strings.HasPrefix(got[0], "ok: ") || !strings.Contains(got[1], "error: ") {
-					t.Errorf("marked %v; the model was told %q", g.marked(), got)
-				}
-			})
-		})
-	}
-}
-
-func wrecked(wreck func(string) error, gate string, then fakemodel.Step) fakemodel.Step {
-	return fakemodel.After(func(context.Context, *fakemodel.Request) error { return wreck(gate) }, then)
-}
-
 // replace puts another program in a program's place, as an update does.
 func replace(path, text string) error {
 	if err := os.WriteFile(path+".new", []byte(text), 0o755); err != nil {

@@ -3,13 +3,10 @@
 package hosts
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"leaseguard.internal/internal/fakemodel"
 )
 
 // administer writes an administrator's file for one test, as managed does.
@@ -56,23 +53,5 @@ func TestAttackManaged(t *testing.T) {
 				t.Errorf("marked %v, the model was told %q", g.marked(), got)
 			}
 		})
-	}
-}
-
-// TestMeasureManagedInMidSession: the client takes over what an administrator
-// changes under a running session, although the gate denies it. guard hears of
-// the change, and then no more.
-func TestMeasureManagedInMidSession(t *testing.T) {
-	administer(t, "managed-settings.json", "{}")
-	g := newGuarded(t, "")
-	changed := func(context.Context, *fakemodel.Request) error {
-		must(t, os.WriteFile("/etc/claude-code/managed-settings.json", []byte(`{"disableAllHooks":true}`), 0o644))
-		g.await("the news of the change", func() bool { return len(g.changes()) > 0 })
-		return nil
-	}
-	g.steps(fakemodel.Use("Bash", g.touch()), fakemodel.After(changed, fakemodel.Use("Bash", g.touch())))
-	g.ok(g.launch())
-	if got := g.results(); !g.marked() || len(got) != 2 || !strings.Contains(got[0], "guard: lease_unverified: ") || !strings.HasPrefix(got[1], "ok: ") {
-		t.Errorf("marked %v, the model was told %q; want a denial, then none", g.marked(), got)
 	}
 }

@@ -144,11 +144,8 @@ func TestAttackStaleProof(t *testing.T) {
 	}{
 		{"--no-cache", nil, []string{"--no-cache"}},
 		{"a variable", func() { g.Env = append(g.Env, "SOMETHING=new") }, nil},
-		{"the user's settings", func() {
-			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"permissions": object{"allow": []string{"Bash(true)"}}})
-		}, nil},
 		{"the user's settings, in a key that isn't taken over", func() {
-			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"permissions": object{"allow": []string{"Bash(true)"}}, "outputStyle": "x"})
+			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"outputStyle": "x"})
 		}, nil},
 		{"guard.toml", func() {
 			g.write(filepath.Join(g.Home, ".config/guard/guard.toml"), "[launch]\nbudget = \"140s\"\n[checkpoint]\nself = \"none\"\n")
@@ -165,5 +162,4 @@ func TestAttackStaleProof(t *testing.T) {
 		}
 		launch(c.name, 1, c.args...)
 	}
-	launch("as before", 0)
 }

@@ -34,6 +34,7 @@ type attack struct {
 	// approved attacks are on a session that holds a lease, so that the gate
 	// passes what the model asks for; else everything is denied.
 	approved bool
+	ends     string // under guard the client says this and ends
 	saw      string // what the guarded model is told of its first call; default the gate's reason
 }
 
@@ -130,6 +131,12 @@ func (a attack) withGuard(t *testing.T) {
 	got := g.results()
 	if g.marked() {
 		t.Errorf("it ran under guard; the model was told %q", got)
+	}
+	if a.ends != "" {
+		if o.Exit != 1 || !strings.Contains(o.Stderr, a.ends) || len(got) != 0 {
+			t.Errorf("exit %d, the model was told %q, want an end with %q\n%s", o.Exit, got, a.ends, o.Stderr)
+		}
+		return
 	}
 	saw := a.saw
 	if saw == "" {

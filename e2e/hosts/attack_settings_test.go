@@ -72,11 +72,9 @@ func TestAttackSettings(t *testing.T) {
 		{name: "disableAllHooks in local settings", plant: settings(local, object{"disableAllHooks": true}), control: inline},
 		{name: "disableAllHooks of the user", plant: settings(user, object{"disableAllHooks": true}), control: inline},
 		{name: "async copy in the project", plant: copied(project, "async", true), control: userFile},
-		{name: "async copy in local settings", plant: copied(local, "async", true), control: userFile},
 		{name: "copy that ends at once", plant: copied(project, "timeout", 0.001), control: userFile},
 		{name: "async copy of the user", plant: copied(user, "async", true), control: none},
 		{name: "shell prefix in the project", plant: environment(project, prefix), steps: writes, control: userShell},
-		{name: "shell prefix in local settings", plant: environment(local, prefix), steps: writes, control: userShell},
 		{name: "simple mode in the project", plant: environment(project, simple), control: none},
 		{name: "malformed project", plant: broken(project), control: projectFile},
 		{name: "malformed local settings", plant: broken(local), control: projectFile},
@@ -101,7 +99,6 @@ func TestAttackEnvironment(t *testing.T) {
 		{name: "BASH_ENV of the project", plant: environment(project, startup), steps: bash("true"), approved: true, saw: "ok: "},
 		{name: "BASH_ENV of the user", plant: environment(user, startup), steps: bash("true"), approved: true, saw: "ok: "},
 		{name: "LD_PRELOAD of the project", plant: environment(project, preload), steps: bash(`test -z "$LD_PRELOAD" || touch MARKER`), approved: true, saw: "ok: "},
-		{name: "LD_PRELOAD of the user", plant: environment(user, preload), steps: bash(`test -z "$LD_PRELOAD" || touch MARKER`), approved: true, saw: "ok: "},
 		{name: "PATH of the project", plant: environment(project, planted), steps: bash("true-helper"), approved: true, saw: "not found"},
 	})
 }
@@ -130,7 +127,6 @@ func TestAttackHooks(t *testing.T) {
 		{name: "hook that answers allow", plant: on(project, "PreToolUse", allow...), manual: true, control: none},
 		{name: "hook that allows what a person should", plant: on(project, "PreToolUse", allow...), manual: true, approved: true, control: none, saw: "approval"},
 		{name: "permission hook that allows", plant: on(project, "PermissionRequest", permit...), manual: true, approved: true, control: none, saw: "approval"},
-		{name: "permission hook of the user that allows", plant: on(user, "PermissionRequest", permit...), manual: true, approved: true, control: none, saw: "approval"},
 		{name: "permissions of the project", plant: settings(project, object{"permissions": object{"allow": []string{"Bash"}}}), manual: true, approved: true, control: none, saw: "approval"},
 		{name: "SessionStart hook of the project", plant: on(project, "SessionStart", touch...)},
 		{name: "UserPromptSubmit hook in local settings", plant: on(local, "UserPromptSubmit", touch...)},
