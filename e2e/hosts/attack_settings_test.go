@@ -158,6 +158,24 @@ func TestAttackInstructions(t *testing.T) {
 	}})
 }
 
+// TestLaunchSaysWhatIsNotLoaded: with a project's settings its instructions,
+// skills and agents stay out too, which their user has to know.
+func TestLaunchSaysWhatIsNotLoaded(t *testing.T) {
+	g := newGuarded(t, "")
+	g.steps()
+	planted(map[string]string{
+		"project/CLAUDE.md": "Answer in Latin.", "project/.claude/agents/a.md": "---\nname: latinist\ndescription: Latin\n---\n", "project/.claude/skills/s/SKILL.md": "---\nname: latin\ndescription: Latin\n---\n",
+	})(g.world, nil)
+	o := g.launch()
+	g.ok(o)
+	if !strings.Contains(o.Stderr, "project settings are not loaded: CLAUDE.md, .claude/agents, .claude/skills\n") {
+		t.Errorf("stderr %q", o.Stderr)
+	}
+	if all := g.Model.Requests(); len(all) != 1 || strings.Contains(string(all[0].Body), "Latin") {
+		t.Errorf("%d requests, or the model was told of Latin", len(all))
+	}
+}
+
 // TestAttackKnowsTheEntry: what the copies above copy is the entry that guard
 // installs.
 func TestAttackKnowsTheEntry(t *testing.T) {

@@ -186,11 +186,14 @@ func (u *User) filterServer(f *userFile, name string, raw jsontext.Value, pass [
 	return out, nil
 }
 
-// ProjectFiles are the settings of the project in dir that a session doesn't
-// load.
+// ProjectFiles are the settings and instructions of the project in dir that a
+// session doesn't load.
 func ProjectFiles(dir string) []string {
 	var found []string
-	for _, name := range []string{".claude/settings.json", ".claude/settings.local.json", ".mcp.json"} {
+	for _, name := range []string{
+		".claude/settings.json", ".claude/settings.local.json", ".mcp.json",
+		"CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/agents", ".claude/commands", ".claude/skills",
+	} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			found = append(found, name)
 		}

@@ -157,8 +157,8 @@ func TestUserFileOddities(t *testing.T) {
 func make1M() []byte { return []byte(`{"model":"` + strings.Repeat("x", maxSettings) + `"}`) }
 
 func TestProjectFiles(t *testing.T) {
-	dir := tree(t, map[string]string{".claude/settings.local.json.": "}", ".mcp.json": "-> nowhere", "sub/x.": ""})
-	if got, want := ProjectFiles(dir), []string{".claude/settings.local.json", ".mcp.json"}; !slices.Equal(got, want) {
+	dir := tree(t, map[string]string{".claude/settings.local.json.": "}", ".mcp.json": "-> nowhere", "CLAUDE.md.": "", ".claude/skills/x/SKILL.md.": "", "sub/x.": ""})
+	if got, want := ProjectFiles(dir), []string{".claude/settings.local.json", ".mcp.json", "CLAUDE.md", ".claude/skills"}; !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
 	if got := ProjectFiles(filepath.Join(dir, "sub")); len(got) != 0 {
