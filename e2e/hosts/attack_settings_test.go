@@ -72,7 +72,6 @@ func TestAttackSettings(t *testing.T) {
 		{name: "disableAllHooks in local settings", plant: settings(local, object{"disableAllHooks": true}), control: inline},
 		{name: "disableAllHooks of the user", plant: settings(user, object{"disableAllHooks": true}), control: inline},
 		{name: "async copy in the project", plant: copied(project, "async", true), control: userFile},
-		{name: "copy that ends at once", plant: copied(project, "timeout", 0.001), control: userFile},
 		{name: "async copy of the user", plant: copied(user, "async", true), control: none},
 		{name: "shell prefix in the project", plant: environment(project, prefix), steps: writes, control: userShell},
 		{name: "simple mode in the project", plant: environment(project, simple), control: none},
