@@ -77,6 +77,7 @@ func TestManagedRewriteIsJudged(t *testing.T) {
 // TestNoRewritingHook: those of a project and of a user are kept out, so that
 // what ran is what was judged.
 func TestNoRewritingHook(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	acts := []act{{name: "harmless", tool: "Bash", input: `{"command":"true"}`, want: "ok: ", before: g.approve}}
 	g.steps(plan(acts)...)

@@ -34,6 +34,7 @@ func (g *guarded) quiet(s func() (state, alarm string), completed ...string) {
 // TestNoFalseAlarm makes every call that an unattended run can make under one
 // lease: none of them is taken for an attack, and none costs the lease.
 func TestNoFalseAlarm(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, freely)
 	probes := g.calls()
 	steps := []fakemodel.Step{between(g.approve, probes[0].step())}
@@ -109,6 +110,7 @@ func (g *guarded) ranAll(probes []probe) {
 
 // TestNoFalseAlarmOfAPerson: the tools that a person completes or consents to.
 func TestNoFalseAlarmOfAPerson(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, freely)
 	probes := []probe{
 		{"question", "AskUserQuestion", question, ""},

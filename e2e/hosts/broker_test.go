@@ -53,7 +53,7 @@ const callHelper = `{"description":"help","prompt":"HELPER: go","subagent_type":
 var deaths = []death{
 	{event: "SessionStart", begins: true, steps: func(*dying) []fakemodel.Step { return nil }},
 	{event: "PreToolUse", steps: func(d *dying) []fakemodel.Step {
-		return []fakemodel.Step{between(d.kill, fakemodel.Use("Read", input(d.t, "file_path", d.Project+"/read.txt")))}
+		return []fakemodel.Step{between(d.kill, probe{name: "read", tool: "Read", input: input(d.t, "file_path", d.Project+"/read.txt")}.step())}
 	}},
 	{event: "PostToolUse", steps: func(d *dying) []fakemodel.Step {
 		return []fakemodel.Step{between(d.approve, d.bash(d.killing))}
@@ -183,6 +183,9 @@ func (c death) with(t *testing.T, requests, exit int) {
 		t.Errorf("%d requests and exit %d, without guard %d and %d; the model was told %q\n%s", got, o.Exit, requests, exit, g.results(), o.Stderr)
 	}
 	g.came(c.tail(g.world))
+	if read := g.told("toolu_read"); c.event == "PreToolUse" && !strings.Contains(read, "guard: broker_unavailable: ") {
+		t.Errorf("of a read the model was told %q", read)
+	}
 	_, err := os.Lstat(g.Marker + "2")
 	if g.marked() || err == nil || len(g.records("mcp-act")) != 0 {
 		t.Errorf("it ran without a broker: marked %v, %v", g.marked(), err)

@@ -81,6 +81,7 @@ func TestF2_GateAnswersFirst(t *testing.T) {
 // TestF3_GateFails: under a lease, a gate that can't be started, ends otherwise
 // than it should or is killed is a denial, and the session goes on.
 func TestF3_GateFails(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	bin := filepath.Join(g.Dir, "bin")
 	must(t, os.CopyFS(bin, os.DirFS(g.bin)))

@@ -42,11 +42,12 @@ func (g *guarded) heardEvent(event string, n int) {
 func TestObservers(t *testing.T) {
 	for _, c := range []struct{ name, typed, why string }{
 		{"compact", "/compact", "compaction"},
-		{"clear", "/clear", "clear"},
-		{"resume", "/resume EARLIER", "resume"},
-		{"branch", "/branch", "fork"},
+		{"clear", "/clear", `session start "clear"`},
+		{"resume", "/resume EARLIER", `session start "resume"`},
+		{"branch", "/branch", `session start "fork"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			g := newGuarded(t, "")
 			before, after := probe{name: "before", tool: "Bash", input: g.touch()}, probe{name: "after", tool: "Bash", input: input(t, "command", "rm "+g.Marker)}
 			g.steps(fakemodel.Say("hello"), before.step(), fakemodel.Say("touched"), after.step(), fakemodel.Say("sorry"))
@@ -82,11 +83,12 @@ func TestObserversUnattended(t *testing.T) {
 		args []string
 		why  string
 	}{
-		{"resume", []string{"--resume", "EARLIER"}, "resume"},
-		{"continue", []string{"--continue"}, "resume"},
-		{"fork", []string{"--resume", "EARLIER", "--fork-session"}, "fork"},
+		{"resume", []string{"--resume", "EARLIER"}, `session start "resume"`},
+		{"continue", []string{"--continue"}, `session start "resume"`},
+		{"fork", []string{"--resume", "EARLIER", "--fork-session"}, `session start "fork"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			g := newGuarded(t, "")
 			first, second := probe{name: "first", tool: "Bash", input: g.touch()}, probe{name: "second", tool: "Bash", input: input(t, "command", "rm "+g.Marker)}
 			g.steps(between(g.approve, first.step()), fakemodel.Say("done"), second.step())
@@ -102,6 +104,7 @@ func TestObserversUnattended(t *testing.T) {
 		})
 	}
 	t.Run("automatic compaction", func(t *testing.T) {
+		t.Parallel()
 		g := newGuarded(t, "")
 		before, after := probe{name: "before", tool: "Bash", input: g.touch()}, probe{name: "after", tool: "Bash", input: input(t, "command", "rm "+g.Marker)}
 		g.steps(between(g.approve, long(before.step())), after.step())
@@ -125,6 +128,7 @@ func long(step fakemodel.Step) fakemodel.Step {
 // TestF6_DirectoryGone: when the session's directory is removed the broker takes
 // the lease by itself. This client asks the gate from there all the same.
 func TestF6_DirectoryGone(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	acts := []act{
 		{name: "before", tool: "Bash", input: `{"command":"true"}`, want: "ok: ", before: g.approve, after: func() {

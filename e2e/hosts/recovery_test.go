@@ -72,6 +72,7 @@ func planSelf(acts []act) []fakemodel.Step {
 func TestRecovery(t *testing.T) {
 	for _, mode := range []string{"default", "bypassPermissions"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			g, sim := newProtected(t, selfPromotion)
 			g.write(filepath.Join(g.Project, "AGENTS.md"), "Think before you touch.\n")
 			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"permissions": object{"allow": []string{"Bash"}}})
@@ -123,6 +124,7 @@ func (g *guarded) onlyTranscripts(m []string) {
 // TestRecoveryReplay: a token that is used a second time raises an alarm and
 // takes the lease that it gave.
 func TestRecoveryReplay(t *testing.T) {
+	t.Parallel()
 	g, _ := newProtected(t, selfPromotion)
 	acts := []act{
 		{name: "early", tool: "Bash", input: g.touch(), want: "lease_unverified"},
@@ -173,6 +175,7 @@ func playRecover([]string) int {
 // TestRecoveryOnlyByTheTool: a program that the agent starts can't recover, not
 // even as the very child of the client, nor by another guard mcp.
 func TestRecoveryOnlyByTheTool(t *testing.T) {
+	t.Parallel()
 	g, _ := newProtected(t, selfPromotion)
 	ask := self + " play-recover"
 	mcp := `printf '%s\n' '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}'` +
@@ -204,6 +207,7 @@ func TestRecoveryOnlyByTheTool(t *testing.T) {
 // TestRecoveryHasNoDouble: a project's server that calls itself like guard's is
 // not started; one of the user's own is a server like any other.
 func TestRecoveryHasNoDouble(t *testing.T) {
+	t.Parallel()
 	const project, user = "mcp__guard-0000000000000000__recover", "mcp__guard-1111111111111111__recover"
 	g, _ := newProtected(t, selfPromotion)
 	acts := []act{

@@ -18,6 +18,7 @@ import (
 // with all permissions bypassed: nothing changes without a lease, nothing under
 // a lease without a checkpoint that the model is told of.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	g, sim := newProtected(t, "")
 	text := filepath.Join(g.Project, "read.txt")
 	file := filepath.Join(g.Project, "written")
@@ -83,6 +84,7 @@ func TestStory(t *testing.T) {
 // TestStorySubagent plays it inside a subagent, which needs a lease to be
 // started at all.
 func TestStorySubagent(t *testing.T) {
+	t.Parallel()
 	g, sim := newProtected(t, "")
 	text := filepath.Join(g.Project, "read.txt")
 	g.write(text, "what it says")
@@ -120,6 +122,7 @@ func TestStorySubagent(t *testing.T) {
 
 // TestStoryTwoCallsInOneTurn: each call of a turn is judged by itself.
 func TestStoryTwoCallsInOneTurn(t *testing.T) {
+	t.Parallel()
 	g, sim := newProtected(t, "")
 	text := filepath.Join(g.Project, "read.txt")
 	g.write(text, "what it says")
@@ -164,6 +167,7 @@ func TestStoryTwoCallsInOneTurn(t *testing.T) {
 // TestT6_PassIsNoAllow: in the client's default mode a call that guard lets
 // pass still needs its person's consent, and nobody is there to give it.
 func TestT6_PassIsNoAllow(t *testing.T) {
+	t.Parallel()
 	g, _ := newProtected(t, "")
 	acts := []act{
 		{name: "read", tool: "Read", input: input(t, "file_path", filepath.Join(g.Project, "none")), want: "error: "},
