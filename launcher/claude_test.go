@@ -66,6 +66,15 @@ func playClient() int {
 		for _, err := os.Stat(os.Getenv("HOME") + "/orphan"); err != nil; _, err = os.Stat(os.Getenv("HOME") + "/orphan") {
 			time.Sleep(time.Millisecond)
 		}
+	case "tidies":
+		lock := os.Getenv("HOME") + "/lock"
+		if err := os.Mkdir(lock, 0o700); err != nil {
+			return 1
+		}
+		defer func() {
+			time.Sleep(100 * time.Millisecond) // a client that is killed at once never gets here
+			_ = os.Remove(lock)
+		}()
 	case "hangs":
 		time.Sleep(time.Hour)
 	}
@@ -313,6 +322,18 @@ func TestClaudeUnheard(t *testing.T) {
 	stdout, stderr, code := f.start(t, []string{"TEST_CLIENT="}, "report")
 	if code != 3 || stdout != "" || !strings.HasPrefix(stderr, "guard: wiring_unproved: ") || !strings.Contains(stderr, filepath.Join(filepath.Dir(f.launch), "guard-gate")) {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, stdout, stderr)
+	}
+}
+
+// TestProofLetsTheClientEnd: what it holds under a lock of its own is let go.
+func TestProofLetsTheClientEnd(t *testing.T) {
+	f := newFixture(t).copied(t)
+	f.claudeBroker(t, verbs{})
+	if _, stderr, code := f.start(t, []string{"TEST_CLIENT=tidies"}, "report"); code != 42 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(f.dir, "lock")); err == nil {
+		t.Error("the client was killed while it held its lock")
 	}
 }
 

@@ -26,6 +26,11 @@ import (
 // proofTime bounds one proof.
 const proofTime = 10 * time.Second
 
+// tidyTime is what the client gets to end by itself once its call came back. It
+// writes its own state under a lock file then; killed at that, it leaves the
+// lock, for which its next starts wait seconds.
+const tidyTime = time.Second
+
 // maxResult is how much of a call's result an error shows.
 const maxResult = 400
 
@@ -133,6 +138,14 @@ func (p *proof) run(ctx context.Context) (err error) {
 		return p.unproved("it can't be started: " + err.Error())
 	}
 	result, waited := p.await(ctx, model, cmd)
+	if result != nil {
+		tidy, cancel := context.WithTimeout(ctx, tidyTime)
+		defer cancel()
+		select {
+		case <-waited:
+		case <-tidy.Done():
+		}
+	}
 	for _, r := range model.Requests() {
 		p.version = host.AgentVersion(r.Header.Get("User-Agent"))
 	}

@@ -29,7 +29,11 @@ const endPoll = 2 * time.Millisecond
 func endAll(cmd *exec.Cmd, waited <-chan struct{}, before map[child]bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
-	_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // ESRCH: it is gone
+	select {
+	case <-waited: // its pid may be another's by now; what it left behind is ours
+	default:
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // ESRCH: it is gone
+	}
 	select {
 	case <-waited:
 	case <-ctx.Done():
