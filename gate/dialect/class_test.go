@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -74,6 +75,7 @@ func TestReadPaths(t *testing.T) {
 		{"glob, climbing pattern", "Glob", `{"path":"/w/x","pattern":"../../etc/guard/*"}`, []string{"/w/x", "/etc/guard/*"}},
 		{"ls", "Ls", `{"path":"sub"}`, []string{"/w/sub"}},
 		{"find", "Find", `{"path":"/var/lib/guard"}`, []string{"/var/lib/guard"}},
+		{"longer than any path", "Read", `{"file_path":"/` + strings.Repeat("x", maxPath) + `"}`, nil},
 		{"no reader", "Write", `{"file_path":"/etc/guard/guard.toml"}`, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -86,6 +88,11 @@ func TestReadPaths(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+	many := strings.Repeat(`"a",`, 2000) + `"a"`
+	list := `{"hook_event_name":"PreToolUse","session_id":"s1","tool_name":"Glob","tool_input":{"path":[` + many + `],"pattern":[` + many + `]}}`
+	if _, err := Parse(wire.HostClaude, wire.RoleDecide, []byte(list)); !errors.Is(err, ErrMalformed) {
+		t.Errorf("lists of paths and patterns, whose product fills the memory: %v", err)
 	}
 	if got := ReadPaths(wire.HostClaude, Event{Kind: ToolCall, Tool: "Read", Input: []byte(`{"file_path":5}`)}); got != nil {
 		t.Errorf("an event that Parse refuses yields %q", got)

@@ -57,6 +57,7 @@ func TestCheck(t *testing.T) {
 		"twice by escape":     `{"a":1,"\u0061":2}`,
 		"twice below":         `{"x":[{"a":1,"a":2}]}`,
 		"too deep":            nested(MaxDepth + 1),
+		"too many values":     `{"a":[` + strings.Repeat("0,", MaxTokens) + `0]}`,
 		"too deep by lists":   `{"a":` + strings.Repeat("[", MaxDepth) + strings.Repeat("]", MaxDepth) + `}`,
 		"far too deep":        strings.Repeat(`{"a":`, 1<<20),
 		"other white space":   "\u00a0{}",
