@@ -17,7 +17,7 @@ ROUNDS   ?= 300
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test nightly clean
+.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch nightly clean
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -72,9 +72,13 @@ hosts: ## the pinned real clients, from npm, into bin/hosts
 hosts-test: build ## the real clients against a scripted model, as an ordinary user
 	$(MAKE) -C e2e/hosts test
 
+bench-launch: build hosts ## what guard launch adds to a start of the real client
+	go test -count=1 -tags hosts -exec "$$PWD/e2e/hosts/exec" -v -run '^TestStartUp$$' ./e2e/hosts -startup 15
+
 nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m
 	$(MAKE) bench ROUNDS=2000
+	$(MAKE) hosts-test bench-launch
 	CGO_ENABLED=1 go test -race -count 20 -shuffle on ./broker/... ./internal/peer/...
 
 clean:

@@ -17,14 +17,15 @@ import (
 // Alarms: a call that ran, held against what was answered before it ran. Each
 // revokes and locks promotion until an operator clears it.
 const (
-	alarmIgnored    = "verdict_ignored"         // it was denied, yet it ran
-	alarmUngated    = "ungated_call"            // nobody asked before it ran
-	alarmInput      = "input_changed"           // another input ran than the one judged
-	alarmAskedLease = "asked_ran_without_lease" // a person was asked, and the lease was gone when it ran
-	noteUnmatched   = "post_unmatched"          // no answer is known, for an innocent reason
-	noteEndedAfter  = "ended_after_lease"       // it passed, and ran on after its lease had ended
-	noteCompleted   = "completed_in_host"       // the host, or a person in it, completed the input
-	slack           = 2 * time.Second           // between a host's clock of a call and ours
+	alarmIgnored    = "verdict_ignored"          // it was denied, yet it ran
+	alarmUngated    = "ungated_call"             // nobody asked before it ran
+	alarmInput      = "input_changed"            // another input ran than the one judged
+	alarmAskedLease = "asked_ran_without_lease"  // a person was asked, and the lease was gone when it ran
+	noteUnmatched   = "post_unmatched"           // no answer is known, for an innocent reason
+	noteEndedAfter  = "ended_after_lease"        // it passed, and ran on after its lease had ended
+	noteCompleted   = "completed_in_host"        // the host, or a person in it, completed the input
+	alarmSettings   = "managed_settings_changed" // they may have switched the gate off
+	slack           = 2 * time.Second            // between a host's clock of a call and ours
 )
 
 // remember keeps the answer to a call, for the event after it ran.
@@ -100,6 +101,15 @@ func (b *Broker) alarm(c *call, what string) {
 	r.Event, r.Tool, r.ToolUse, r.HostSession, r.HookEvent = audit.EventAlarm, c.event.Tool, c.event.ToolUse, c.event.HostSession, c.event.Name
 	b.record(r)
 	b.saveSession(c.session)
+}
+
+// settingsChanged locks a session whose administrator's settings changed: hosts
+// put those in force whatever a hook answers, and they can switch hooks off, so
+// that this may be the last that is heard of the session.
+func (b *Broker) settingsChanged(c *call) {
+	if c.event.Source == "policy_settings" && c.own {
+		b.alarm(c, alarmSettings)
+	}
 }
 
 // clearAlarm unlocks promotion: an operator has looked at the alarm.

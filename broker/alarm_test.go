@@ -134,3 +134,18 @@ func (f *fixture) lockedUntilCleared(s wire.Session) {
 		return found
 	})
 }
+
+// TestManagedSettingsChanged: what an administrator changes takes effect in the
+// host whatever the gate answers; the session is locked. Other settings are kept
+// from taking effect, and change nothing.
+func TestManagedSettingsChanged(t *testing.T) {
+	for source, want := range map[string]string{"policy_settings": "managed_settings_changed", "user_settings": ""} {
+		f := newFixture(t, nil)
+		s := f.verified()
+		f.expect(f.send(wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide,
+			Body: fmt.Appendf(nil, `{"hook_event_name":"ConfigChange","session_id":"s","source":%q}`, source)}), "config_change")
+		if got := f.alarmOf(s); got != want {
+			t.Errorf("%s: alarm %q, want %q", source, got, want)
+		}
+	}
+}

@@ -21,6 +21,7 @@ func (b *Broker) decide(ctx context.Context, c *call) verdict.Verdict {
 	}
 	switch c.event.Kind {
 	case dialect.ConfigChange:
+		b.settingsChanged(c)
 		return refuse(verdict.ConfigChange, "taking over", "a changed settings file",
 			"settings of the host may not change under a running session", "end the session and launch it again")
 	case dialect.Prompt:

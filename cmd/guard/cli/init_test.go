@@ -49,7 +49,7 @@ func TestInit(t *testing.T) {
 	h := newHome(t)
 	got := h.guard("", "init", "--zvm-url", "https://zvm.example", "--zvm-ca-file", h.ca(t), "--zvm-client-id", "guard",
 		"--zvm-client-secret-file", h.secret(t), "--accept-same-uid", "--self", "app-01", "--self", "db \"01\"", "--allow-root-sessions")
-	if got.code != ExitDone || got.stderr != "" || !strings.Contains(got.out, "Next: guard launch exec") {
+	if got.code != ExitDone || got.stderr != "" || !strings.Contains(got.out, "Next: guard launch claude") {
 		t.Fatalf("%+v", got)
 	}
 	cfg := h.config(t)

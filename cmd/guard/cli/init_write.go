@@ -88,7 +88,7 @@ func (c Command) written(ctx context.Context, p paths.Paths, cfg *config.Config)
 	case cfg.ZVM == nil:
 		c.warn([]string{"no [zvm] and no self = \"none\": every change will be denied"})
 	}
-	next := "guard launch exec -- COMMAND"
+	next := "guard launch claude, or: guard launch exec -- COMMAND"
 	if up, err := client.Running(ctx, p); err == nil && up {
 		next = "guard broker restart"
 	}

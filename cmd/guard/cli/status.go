@@ -49,7 +49,7 @@ func (c Command) printStatus(w io.Writer, st *wire.Status) {
 	c.printBroker(w, st.Broker)
 	fmt.Fprintln(w)
 	if len(st.Sessions) == 0 {
-		fmt.Fprintln(w, "no sessions. Next: guard launch exec -- COMMAND")
+		fmt.Fprintln(w, "no sessions. Next: guard launch claude, or: guard launch exec -- COMMAND")
 		return
 	}
 	short := shortIDs(st.Sessions)

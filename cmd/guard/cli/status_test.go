@@ -110,7 +110,7 @@ bbbbbb  nothing is enforced against it: it is root's, or has capabilities that r
 	}
 	out.Reset()
 	Command{Stdout: &out}.printStatus(&out, &wire.Status{})
-	if !strings.Contains(out.String(), "no sessions. Next: guard launch exec") {
+	if !strings.Contains(out.String(), "no sessions. Next: guard launch claude") {
 		t.Errorf("without sessions: %s", &out)
 	}
 }
