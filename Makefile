@@ -37,7 +37,7 @@ demo: build ## the story on this machine: no root, no network, nothing left behi
 bench: build ## the gate beside a static C program, then what a call costs the broker
 	go run ./bench -rounds $(ROUNDS)
 	go test -run '^$$' -bench . ./internal/strictjson ./internal/peer ./internal/audit
-	go test -run '^$$' -bench . -benchtime 20x ./broker/checkpoint
+	go test -run '^$$' -bench . -benchtime 60x ./broker/checkpoint
 
 fuzz: ## every fuzzer for FUZZTIME
 	@tools/fuzz $(FUZZTIME)
