@@ -46,7 +46,7 @@ func ParseStat(data []byte) (Stat, error) {
 	if len(fields) <= fieldStart {
 		return Stat{}, fmt.Errorf("%d fields after the name: %w", len(fields), ErrMalformed)
 	}
-	if len(fields[fieldState]) != 1 {
+	if s := fields[fieldState]; len(s) != 1 || s[0]|0x20 < 'a' || s[0]|0x20 > 'z' {
 		return Stat{}, fmt.Errorf("state %q: %w", fields[fieldState], ErrMalformed)
 	}
 	st.State = fields[fieldState][0]

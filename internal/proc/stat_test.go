@@ -96,6 +96,7 @@ func FuzzParseStat(f *testing.F) {
 		f.Add(own)
 	}
 	f.Add([]byte("1 ("))
+	f.Add([]byte("0()\x00 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0")) // a state that is no letter
 	f.Fuzz(func(t *testing.T, data []byte) {
 		st, err := ParseStat(data)
 		if err != nil {
