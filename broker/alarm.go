@@ -95,10 +95,18 @@ func (b *Broker) ranUnknown(c *call, excused bool) {
 
 // alarm takes the lease, locks promotion and says so.
 func (b *Broker) alarm(c *call, what string) {
+	first := c.session.Alarm() == ""
 	c.session.Lock(what)
-	l := b.lower(c.session, lease.Alarmed, "alarm "+what)
+	l, _, _ := c.session.Apply(lease.Lower{Cause: lease.Alarmed}, b.opt.Clock.Now()) // Lower is legal in every state
+	if b.opt.Checkpoints != nil {
+		b.opt.Checkpoints.Forget(c.session.Key())
+	}
 	r := b.leaseRecord(c.session, l, what, "tool "+verdict.Object(c.event.Tool))
 	r.Event, r.Tool, r.ToolUse, r.HostSession, r.HookEvent = audit.EventAlarm, c.event.Tool, c.event.ToolUse, c.event.HostSession, c.event.Name
+	if !first { // it is locked and stored already; a flood of them becomes counts
+		b.recordOften(r)
+		return
+	}
 	b.record(r)
 	b.saveSession(c.session)
 }

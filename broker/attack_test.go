@@ -3,9 +3,11 @@ package broker
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/wire"
@@ -84,5 +86,70 @@ func TestSessionsTakeNoOperatorsSlot(t *testing.T) {
 	f.eventually("the insiders' slots are full", func() bool { return f.insiders.used() == maxInsiders })
 	if n := f.operators.used(); n != 0 {
 		t.Errorf("a session holds %d of the operators' slots", n)
+	}
+}
+
+// TestRevokePassesWaitingApprovals: an approval that waits while somebody
+// revokes, or while an alarm is raised, doesn't come through afterwards.
+func TestRevokePassesWaitingApprovals(t *testing.T) {
+	for name, meanwhile := range map[string]func(*fixture, wire.Session){
+		"revoke": func(f *fixture, _ wire.Session) {
+			f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, All: true}, nil)
+		},
+		"alarm": func(f *fixture, _ wire.Session) { f.post("9", "Write", `{}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			s := f.verified()
+			release := f.sessions.ByID(s.ID).Commit() // as a slow disk holds it
+			answer := make(chan wire.Result, 1)
+			go func() { answer <- f.approve(s.ID) }()
+			f.eventually("the approval waits", func() bool { return f.grants.used() == 1 })
+			time.Sleep(20 * time.Millisecond) // it has looked at the lease, and stands before the lock
+			meanwhile(f, s)
+			release()
+			if r := <-answer; r.Error == nil {
+				t.Fatalf("an approval came through: %+v", r.Grant)
+			}
+			if r := f.ask("Write"); r.Exit != 2 {
+				t.Error("a change passed")
+			}
+		})
+	}
+}
+
+// TestRevocationsAreRecordedOneByOne: what a host tells again and again becomes
+// counts; what an operator says doesn't.
+func TestRevocationsAreRecordedOneByOne(t *testing.T) {
+	f := newFixture(t, nil)
+	s := f.verified()
+	compact := wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleObserve, Body: []byte(`{"hook_event_name":"PreCompact","session_id":"s"}`)}
+	for range 300 {
+		f.send(compact)
+	}
+	f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID, Reason: "unique words"}, nil)
+	f.send(compact)
+	f.eventually("the revocation is recorded", func() bool {
+		found := false
+		f.must(audit.Read(f.opt.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+			found = found || strings.Contains(r.Reason, "unique words")
+			return nil
+		}))
+		return found
+	})
+}
+
+// TestPromotionBySelfCanBeTakenAway: sessions that were launched with recovery
+// lose it when the operator configures it away.
+func TestPromotionBySelfCanBeTakenAway(t *testing.T) {
+	f := newFixture(t, func(c *config.Config) { c.Lease.Promotion = "self" })
+	s, werr := f.register(wire.Register{Runtime: "claude", Dir: "/"})
+	if werr != nil || f.sessions.ByID(s.ID).Server == "" {
+		t.Fatalf("no recovery was given: %v", werr)
+	}
+	f.stop()
+	f.start(nil)
+	if f.sessions.ByID(s.ID).Server != "" {
+		t.Error("a restored session still may promote itself")
 	}
 }

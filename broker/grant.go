@@ -24,19 +24,16 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 	if ctl.Verb == wire.VerbContext {
 		return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.opt.Config.Lease.Context}}
 	}
-	if ctl.ClearAlarm {
-		b.clearAlarm(ctx, s)
-	}
-	if alarm := s.Alarm(); alarm != "" {
-		return wire.Result{Error: wireError(verdict.AlarmRaised, "verifying session", s.ID, "alarm "+verdict.Object(alarm)+" locks its promotion",
-			"look at guard log, then: guard approve "+s.ID+" --clear-alarm")}
-	}
+	arrived := s.Lease(b.opt.Clock.Now()).Lowerings()
 	docs, werr := b.documents(ctl, body)
 	if werr != nil {
 		return wire.Result{Error: werr}
 	}
 	binding := token.Bind(b.catalog.Digest(), docs)
 	defer s.Commit()()
+	if werr := b.overtaken(ctx, s, ctl, arrived); werr != nil {
+		return wire.Result{Error: werr}
+	}
 	switch ctl.Verb {
 	case wire.VerbVerify:
 		return b.verify(ctx, s, ctl, binding)
@@ -50,6 +47,23 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 	default:
 		return wire.Result{Error: wireError(verdict.BadRequest, "verifying session", s.ID, "the verb grants nothing", "guard approve "+s.ID)}
 	}
+}
+
+// overtaken refuses a grant that waited while something was raised or revoked:
+// an operator's revocation is the newer word. A token needs no such look, since
+// what lowers a lease ends its cycle.
+func (b *Broker) overtaken(ctx context.Context, s *session.Session, ctl wire.Control, arrived uint64) *wire.Error {
+	if ctl.ClearAlarm {
+		b.clearAlarm(ctx, s)
+	}
+	if alarm := s.Alarm(); alarm != "" {
+		return wireError(verdict.AlarmRaised, "verifying session", s.ID, "alarm "+verdict.Object(alarm)+" locks its promotion",
+			"look at guard log, then: guard approve "+s.ID+" --clear-alarm")
+	}
+	if ctl.Verb != wire.VerbPromote && s.Lease(b.opt.Clock.Now()).Lowerings() != arrived {
+		return wireError(verdict.LeaseRevoked, "verifying session", s.ID, "its lease was revoked or begun anew while this request waited", "guard status, then try again")
+	}
+	return nil
 }
 
 // documents pairs the described documents with their bytes, and insists that

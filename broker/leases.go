@@ -32,7 +32,12 @@ func (b *Broker) lower(s *session.Session, cause lease.Cause, why string) lease.
 	if b.opt.Checkpoints != nil {
 		b.opt.Checkpoints.Forget(s.Key())
 	}
-	b.recordOften(b.leaseRecord(s, l, "lowered", why)) // a host may tell of the same loss again and again
+	r := b.leaseRecord(s, l, "lowered", why)
+	if cause == lease.Observed {
+		b.recordOften(r) // a host may tell of the same loss again and again
+	} else {
+		b.record(r)
+	}
 	return l
 }
 

@@ -23,7 +23,9 @@ func (b *Broker) seeDirectory(s *session.Session) {
 	if err != nil || !strings.HasSuffix(cwd, " (deleted)") {
 		return
 	}
-	if _, err := os.Lstat(cwd); err != nil { // else it is only called so
+	held, heldErr := os.Stat("/proc/" + itoa(s.Anchor.PID()) + "/cwd")
+	named, namedErr := os.Lstat(cwd)
+	if heldErr != nil || namedErr != nil || !os.SameFile(held, named) { // else it is only called so
 		b.lower(s, lease.Observed, "the runtime's working directory is gone")
 	}
 }

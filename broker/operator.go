@@ -119,8 +119,9 @@ func (b *Broker) committedHead(ctx context.Context) audit.Head {
 }
 
 func (b *Broker) notOperator(p peer.Peer, ctl wire.Control, cause string) wire.Result {
+	// The session that the caller names is his own text, and no key of ours.
 	b.recordOften(audit.Record{Event: audit.EventSession, Code: string(verdict.NotOperator), CallerPID: p.PID(),
-		Session: ctl.Session, Reason: "verb " + verdict.Object(string(ctl.Verb)) + ": " + cause})
+		Reason: "verb " + verdict.Object(string(ctl.Verb)) + " for " + verdict.Object(ctl.Session) + ": " + cause})
 	return wire.Result{Error: wireError(verdict.NotOperator, "serving", "an operator's command", cause, "run it from a terminal outside any session")}
 }
 

@@ -131,6 +131,9 @@ func (b *Broker) resume(s *session.Session, id string) *wire.Error {
 		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "it belonged to another user or runtime", "launch without --resume")
 	}
 	s.ID, s.Generation = old.ID, old.Generation+1
+	if old.Alarm != "" {
+		s.Lock(old.Alarm) // an alarm is an operator's to clear, not a new launch's
+	}
 	return nil
 }
 
@@ -159,6 +162,12 @@ func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error
 // awaitExec waits for the end of the launcher's connection. If the anchor lives
 // on after it, the runtime has been exec'd.
 func (b *Broker) awaitExec(ctx context.Context, conn *peer.Conn, s *session.Session) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	b.spawn(func() { // whoever else holds the connection, it means nothing without the anchor
+		defer cancel()
+		_ = s.Anchor.WaitEnd(ctx)
+	})
 	_ = conn.SetDeadline(time.Time{})
 	if err := conn.WaitClosed(ctx); err != nil {
 		return // the launcher said something more, or the broker stops

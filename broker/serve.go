@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
@@ -38,8 +39,21 @@ func (b *Broker) accept(ctx context.Context, l *peer.Listener, s *slots, serve f
 		case overflow.take():
 			b.spawn(func() { b.guarded(ctx, conn, overflow, true, serve) })
 		default:
+			b.unheard(conn)
 			_ = conn.Close()
 		}
+	}
+}
+
+// unheard lowers the lease of a session whose connection can't be taken in: it
+// may have told of lost context.
+func (b *Broker) unheard(conn *peer.Conn) {
+	p, err := conn.Authenticate()
+	if err != nil {
+		return
+	}
+	if s, _, err := b.sessions.Find(p.Process()); err == nil && s.Launched() {
+		b.lower(s, lease.Observed, "an event of the host could not be taken in: the broker is full")
 	}
 }
 
@@ -74,6 +88,9 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, busy bool) {
 	}
 	switch {
 	case h.Kind == wire.KindEvent && busy:
+		if h.Role == wire.RoleObserve {
+			b.unheard(conn)
+		}
 		b.reply(conn, dialect.Render(h.Host, h.Role, dialect.Event{}, busyVerdict("the broker", "as many connections as it can hold are open")))
 	case h.Kind == wire.KindEvent:
 		b.serveEvent(ctx, conn, p, h)

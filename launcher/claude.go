@@ -87,6 +87,9 @@ func (c *claude) prepare() error {
 	if c.user, err = host.LoadUser(c.lookup, pass); err != nil {
 		return err
 	}
+	if err := c.user.CheckRemote(); err != nil {
+		return err
+	}
 	c.env = host.Filter(host.Over(c.Env, c.user.Env), pass)
 	if err := c.env.CheckSwitches(); err != nil {
 		return err
@@ -157,6 +160,9 @@ func (c *claude) start(res wire.Result, conn net.Conn) error {
 		return err
 	}
 	if err := c.client.Check(); err != nil {
+		return err
+	}
+	if err := c.user.CheckRemote(); err != nil { // it may have come since
 		return err
 	}
 	argv := append(append([]string{"claude"}, args...), c.Argv...)

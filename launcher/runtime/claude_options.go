@@ -10,6 +10,7 @@ const (
 	whyPlugin   = "a plugin brings hooks and servers that were not proved"
 	whyAgents   = "agents given so may bring hooks and servers of their own"
 	whyAway     = "it runs or opens the session outside of the process that guard holds"
+	whyControl  = "its stream takes orders that replace hooks and start servers"
 	whyPrompts  = "it would answer the client's permission prompts in a person's place"
 )
 
@@ -46,6 +47,7 @@ func claudeOptions() []Option {
 	add(One, whyPlugin, false, "--plugin-dir\n--plugin-url")
 	add(One, whyPlugin, true, "--plugin-dir-no-mcp")
 	add(One, whyAgents, false, "--agents")
+	add(One, whyControl, false, "--input-format")
 	add(One, whyPrompts, true, "--permission-prompt-tool")
 	add(None, whyAway, false, "--bg --background\n--desktop\n--tmux")
 	add(Optional, whyAway, false, "--cloud\n--teleport\n--remote-control")
@@ -86,7 +88,6 @@ const (
 		--debug-file
 		--effort
 		--fallback-model
-		--input-format
 		--json-schema
 		--max-budget-usd
 		--model

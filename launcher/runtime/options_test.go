@@ -59,6 +59,8 @@ func TestCheckArgs(t *testing.T) {
 		{args: "-P", refused: "-P"},
 		{args: "-pX", refused: "-X"},
 		{args: "-Xp", refused: "-X"},
+		{args: "-p --input-format stream-json", refused: "--input-format", unattended: true},
+		{args: "-p --input-format=stream-json", refused: "--input-format", unattended: true},
 		{args: "agents", refused: "agents"},
 		{args: "-p agents", refused: "agents", unattended: true},
 		{args: "-- mcp serve", refused: "mcp"},
