@@ -97,10 +97,7 @@ func (b *Broker) ranUnknown(c *call, excused bool) {
 func (b *Broker) alarm(c *call, what string) {
 	first := c.session.Alarm() == ""
 	c.session.Lock(what)
-	l, _, _ := c.session.Apply(lease.Lower{Cause: lease.Alarmed}, b.opt.Clock.Now()) // Lower is legal in every state
-	if b.opt.Checkpoints != nil {
-		b.opt.Checkpoints.Forget(c.session.Key())
-	}
+	l := b.down(c.session, lease.Lower{Cause: lease.Alarmed})
 	r := b.leaseRecord(c.session, l, what, "tool "+verdict.Object(c.event.Tool))
 	r.Event, r.Tool, r.ToolUse, r.HostSession, r.HookEvent = audit.EventAlarm, c.event.Tool, c.event.ToolUse, c.event.HostSession, c.event.Name
 	if !first { // it is locked and stored already; a flood of them becomes counts
@@ -127,7 +124,7 @@ func (b *Broker) clearAlarm(ctx context.Context, s *session.Session) {
 	}
 	s.ClearAlarm()
 	b.record(b.sessionEvent(s, "alarm_cleared", ""))
-	if err := b.store.PutSession(ctx, b.sessionRecord(s, s.Lease(b.opt.Clock.Now()).GateSeen())); err != nil {
+	if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
 		b.opt.Log.Warn("storing that an alarm was cleared", "session", s.ID, "error", err) // it would only lock again after a restart
 	}
 }
@@ -137,7 +134,7 @@ func (b *Broker) saveSession(s *session.Session) {
 	b.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
-		if err := b.store.PutSession(ctx, b.sessionRecord(s, s.Lease(b.opt.Clock.Now()).GateSeen())); err != nil {
+		if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
 			b.opt.Log.Warn("storing an alarm", "session", s.ID, "error", err)
 		}
 	})

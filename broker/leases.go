@@ -28,10 +28,7 @@ const (
 // lower takes a session's authority away. It needs no disk, no network and no
 // lock that slow work holds; the record follows by itself.
 func (b *Broker) lower(s *session.Session, cause lease.Cause, why string) lease.Lease {
-	l, _, _ := s.Apply(lease.Lower{Cause: cause}, b.opt.Clock.Now()) // Lower is legal in every state
-	if b.opt.Checkpoints != nil {
-		b.opt.Checkpoints.Forget(s.Key())
-	}
+	l := b.down(s, lease.Lower{Cause: cause})
 	r := b.leaseRecord(s, l, "lowered", why)
 	if cause == lease.Observed {
 		b.recordOften(r) // a host may tell of the same loss again and again
@@ -39,6 +36,21 @@ func (b *Broker) lower(s *session.Session, cause lease.Cause, why string) lease.
 		b.record(r)
 	}
 	return l
+}
+
+// down applies an event that lowers, and is legal in every state, and ends what
+// was kept under the lease.
+func (b *Broker) down(s *session.Session, ev lease.Event) lease.Lease {
+	l, _, _ := s.Apply(ev, b.opt.Clock.Now())
+	b.forget(s)
+	return l
+}
+
+// forget ends the reuse of the session's checkpoints.
+func (b *Broker) forget(s *session.Session) {
+	if b.opt.Checkpoints != nil {
+		b.opt.Checkpoints.Forget(s.Key())
+	}
 }
 
 // begin starts a cycle: it revokes what there was, then mints one token.
@@ -51,9 +63,7 @@ func (b *Broker) begin(ctx context.Context, s *session.Session, ttl *time.Durati
 	if err != nil {
 		return token.Token{}, l, err
 	}
-	if b.opt.Checkpoints != nil {
-		b.opt.Checkpoints.Forget(s.Key())
-	}
+	b.forget(s)
 	if err := b.putToken(ctx, b.tokenRecord(s, l, t.Hash(), binding, purposePromote)); err != nil {
 		l = b.lower(s, lease.PromotionFailed, "the token could not be stored")
 		return token.Token{}, l, fmt.Errorf("storing the token's hash: %w", err)
@@ -209,10 +219,7 @@ func (b *Broker) replayed(rec store.Token) {
 		b.record(audit.Record{Event: audit.EventAlarm, Session: rec.Session, Generation: rec.Generation, Code: string(verdict.TokenUsed)})
 		return
 	}
-	l, _, _ := s.Apply(lease.Replay{}, b.opt.Clock.Now()) // Replay is legal in every state
-	if b.opt.Checkpoints != nil {
-		b.opt.Checkpoints.Forget(s.Key())
-	}
+	l := b.down(s, lease.Replay{})
 	r := b.leaseRecord(s, l, string(verdict.TokenUsed), "a consumed token was presented again")
 	r.Event = audit.EventAlarm
 	b.record(r)

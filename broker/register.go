@@ -122,7 +122,7 @@ func (b *Broker) resume(s *session.Session, id string) *wire.Error {
 		if last.Anchor.Alive() {
 			return wireError(verdict.BadRequest, "resuming", verdict.Object(id), "its runtime still lives", "end it first, or launch without --resume")
 		}
-		old, ok = b.sessionRecord(last, false), true // it has just ended, and the watch hasn't told yet
+		old, ok = b.sessionRecord(last), true // it has just ended, and the watch hasn't told yet
 	}
 	if !ok {
 		return wireError(verdict.NoSuchSession, "resuming", verdict.Object(id), "no ended session has this id, or several begin so", "guard log --event session shows them; or launch without --resume")
@@ -150,7 +150,7 @@ func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error
 	case err != nil:
 		return wireError(verdict.Internal, "registering", pid, err.Error(), "launch again")
 	}
-	if err := b.store.PutSession(ctx, b.sessionRecord(s, false)); err != nil {
+	if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
 		b.sessions.Remove(s)
 		return wireError(verdict.StoreFailed, "registering", s.ID, err.Error(), "make room for the state directory, then: guard broker restart")
 	}
@@ -174,17 +174,17 @@ func (b *Broker) awaitExec(ctx context.Context, conn *peer.Conn, s *session.Sess
 	}
 	if s.Anchor.Alive() {
 		s.MarkLaunched(b.opt.Clock.Now())
-		if err := b.store.PutSession(ctx, b.sessionRecord(s, false)); err != nil {
+		if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
 			b.opt.Log.Warn("storing that a runtime runs", "session", s.ID, "error", err) // after a restart it would have to be launched anew
 		}
 		b.record(b.sessionEvent(s, "launched", ""))
 	}
 }
 
-func (b *Broker) sessionRecord(s *session.Session, gateSeen bool) store.Session {
+func (b *Broker) sessionRecord(s *session.Session) store.Session {
 	return store.Session{
 		ID: s.ID, Runtime: s.Runtime, Dir: s.Dir, Command: s.Command, BootID: b.bootID, UID: s.UID, Generation: s.Generation,
-		PID: s.Anchor.PID(), Inode: s.Anchor.Inode(), StartTime: s.Anchor.StartTime(), GateSeen: gateSeen, Started: s.Started,
+		PID: s.Anchor.PID(), Inode: s.Anchor.Inode(), StartTime: s.Anchor.StartTime(), GateSeen: s.Lease(b.opt.Clock.Now()).GateSeen(), Started: s.Started,
 		Server: s.Server, Alarm: s.Alarm(), Launched: s.Launched(),
 	}
 }

@@ -40,11 +40,9 @@ func (b *Broker) exited(s *session.Session) {
 	if !s.End(b.opt.Clock.Now()) {
 		return
 	}
-	if b.opt.Checkpoints != nil {
-		b.opt.Checkpoints.Forget(s.Key())
-	}
+	b.forget(s)
 	b.record(b.sessionEvent(s, "ended", "the anchor has exited"))
-	b.ended.add(b.sessionRecord(s, false))
+	b.ended.add(b.sessionRecord(s))
 	b.sessions.Remove(s)
 	s.Release()
 }
@@ -57,9 +55,7 @@ func (b *Broker) sweep(ctx context.Context) {
 		for _, s := range b.sessions.All() {
 			if l, effects, _ := s.Apply(lease.Tick{}, now); len(effects) > 0 { // Tick is legal in every state
 				b.recordLease(s, l, "expired", l.Cause().String())
-				if b.opt.Checkpoints != nil {
-					b.opt.Checkpoints.Forget(s.Key())
-				}
+				b.forget(s)
 			}
 			b.seeDirectory(s)
 		}
@@ -91,7 +87,9 @@ func (b *Broker) noteGate(ctx context.Context, s *session.Session) {
 	if s.Lease(b.opt.Clock.Now()).GateSeen() {
 		return
 	}
-	if err := b.store.PutSession(ctx, b.sessionRecord(s, true)); err != nil {
+	r := b.sessionRecord(s)
+	r.GateSeen = true
+	if err := b.store.PutSession(ctx, r); err != nil {
 		b.opt.Log.Warn("storing that the gate was seen", "session", s.ID, "error", err)
 		return
 	}

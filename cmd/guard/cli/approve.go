@@ -32,15 +32,7 @@ locks the session until somebody who has looked at guard log clears it.`,
 			if err := setTTL(cmd, &ctl, ttl); err != nil {
 				return err
 			}
-			o, err := c.operator(cmd.Context())
-			if err != nil {
-				return err
-			}
-			s, err := o.resolve(args[0])
-			if err != nil {
-				return err
-			}
-			g, err := o.grant(s, ctl)
+			g, err := c.grant(cmd.Context(), args[0], ctl)
 			if err != nil {
 				return err
 			}

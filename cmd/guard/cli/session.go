@@ -93,9 +93,17 @@ func noSession(prefix, cause, next string) error {
 	}
 }
 
-// grant carries out a verb that binds the session's context documents.
-func (o operator) grant(s wire.Session, ctl wire.Control) (*wire.Grant, error) {
+// grant carries out a verb that binds a session's context documents.
+func (c Command) grant(ctx context.Context, session string, ctl wire.Control) (*wire.Grant, error) {
+	o, err := c.operator(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := o.resolve(session)
+	if err != nil {
+		return nil, err
+	}
 	ctl.Session, ctl.Generation = s.ID, s.Generation
-	d, err := o.Grant(o.ctx, ctl)
+	d, err := o.Grant(ctx, ctl)
 	return d.Grant, err
 }

@@ -27,15 +27,7 @@ line. The token works once, for 60 s, for this generation of this session.`,
 			if err := setTTL(cmd, &ctl, ttl); err != nil {
 				return err
 			}
-			o, err := c.operator(cmd.Context())
-			if err != nil {
-				return err
-			}
-			s, err := o.resolve(args[0])
-			if err != nil {
-				return err
-			}
-			g, err := o.grant(s, ctl)
+			g, err := c.grant(cmd.Context(), args[0], ctl)
 			if err != nil {
 				return err
 			}
@@ -69,15 +61,7 @@ failed attempt burns the token.`,
 			if err != nil {
 				return err
 			}
-			o, err := c.operator(cmd.Context())
-			if err != nil {
-				return err
-			}
-			s, err := o.resolve(args[0])
-			if err != nil {
-				return err
-			}
-			g, err := o.grant(s, wire.Control{Verb: wire.VerbPromote, Token: token})
+			g, err := c.grant(cmd.Context(), args[0], wire.Control{Verb: wire.VerbPromote, Token: token})
 			if err != nil {
 				return err
 			}
