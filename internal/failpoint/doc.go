@@ -16,6 +16,9 @@
 // @n the action is taken at the n-th time that the point is reached, and only
 // then; without it, each time.
 //
+// A test that runs the code in its own process uses Watch instead, which exists
+// only with the tag.
+//
 // No released program is built with the tag: Enabled says so.
 package failpoint
 

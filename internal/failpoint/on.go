@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"leaseguard.internal/internal/clock"
@@ -23,8 +24,23 @@ var active = sync.OnceValue(func() *set {
 	return s
 })
 
+var watcher atomic.Pointer[func(string) error]
+
+// Watch has look called at every point from now on, before anything else: it
+// may take its time, and the error that it returns is the point's. A test that
+// runs the program's code in its own process crashes or fails any step this way.
+func Watch(look func(name string) error) (stop func()) {
+	watcher.Store(&look)
+	return func() { watcher.CompareAndSwap(&look, nil) }
+}
+
 // Hit takes the action that the environment asks for at this point.
 func Hit(name string) error {
+	if look := watcher.Load(); look != nil {
+		if err := (*look)(name); err != nil {
+			return err
+		}
+	}
 	a, ok := active().reached(name)
 	if !ok {
 		return nil
