@@ -84,6 +84,10 @@ var ImportRules = []ImportRule{
 		Why: "systemd is optional: one package knows it",
 	},
 	{
+		In: "...", Except: []string{"internal/passphrase"}, Never: []string{"golang.org/x/crypto/..."}, Tests: true,
+		Why: "one package hashes passphrases, within its bounds of time and memory; nothing else here needs cryptography of its own",
+	},
+	{
 		In: "...", Except: []string{"internal/recovery"}, Never: []string{"github.com/modelcontextprotocol/go-sdk/..."}, Tests: true,
 		Why: "the recovery tool's server speaks to a model; a library for that has no place in programs that decide",
 	},
