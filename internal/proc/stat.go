@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -62,45 +63,63 @@ func ParseStat(data []byte) (Stat, error) {
 // Status is what matters of /proc/PID/status. The kernel escapes line feeds in
 // the name there, so that no process can add a line.
 type Status struct {
-	UIDs      [4]uint32 // real, effective, saved, file system
-	Permitted uint64    // the capabilities that it has or can take up at once
+	UIDs [4]uint32 // real, effective, saved, file system
+	// Caps are the capabilities that it has, or that a program which it executes
+	// may come by: the permitted, effective, inheritable and ambient sets
+	// together. They count in its own user namespace: see IDMaps.
+	Caps uint64
 }
 
 // EUID returns the effective uid.
 func (s Status) EUID() uint32 { return s.UIDs[1] }
 
+// capSets are the lines that make up Caps. The bounding set gives nothing by
+// itself.
+var capSets = []string{"CapInh", "CapPrm", "CapEff", "CapAmb"}
+
 // ParseStatus reads the text of /proc/PID/status.
 func ParseStatus(data []byte) (Status, error) {
 	var st Status
-	var uids, caps int
+	seen := map[string]int{}
 	for line := range bytes.Lines(data) {
 		key, rest, _ := bytes.Cut(line, []byte(":"))
-		fields := bytes.Fields(rest)
-		switch string(key) {
-		case "Uid":
-			uids++
-			if len(fields) != len(st.UIDs) {
-				return Status{}, fmt.Errorf("%d uids: %w", len(fields), ErrMalformed)
+		name := string(key)
+		switch {
+		case name == "Uid":
+			if err := st.parseUIDs(bytes.Fields(rest)); err != nil {
+				return Status{}, err
 			}
-			for i, f := range fields {
-				uid, err := strconv.ParseUint(string(f), 10, 32)
-				if err != nil {
-					return Status{}, fmt.Errorf("uid %q: %w", f, ErrMalformed)
-				}
-				st.UIDs[i] = uint32(uid)
-			}
-		case "CapPrm":
-			caps++
-			var err error
-			if st.Permitted, err = strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64); err != nil {
+		case slices.Contains(capSets, name):
+			set, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64)
+			if err != nil {
 				return Status{}, fmt.Errorf("capabilities %q: %w", rest, ErrMalformed)
 			}
+			st.Caps |= set
+		default:
+			continue
+		}
+		seen[name]++
+	}
+	for _, name := range append([]string{"Uid"}, capSets...) {
+		if seen[name] != 1 {
+			return Status{}, fmt.Errorf("%d lines %s: %w", seen[name], name, ErrMalformed)
 		}
 	}
-	if uids != 1 || caps != 1 {
-		return Status{}, fmt.Errorf("%d lines of uids and %d of capabilities: %w", uids, caps, ErrMalformed)
-	}
 	return st, nil
+}
+
+func (s *Status) parseUIDs(fields [][]byte) error {
+	if len(fields) != len(s.UIDs) {
+		return fmt.Errorf("%d uids: %w", len(fields), ErrMalformed)
+	}
+	for i, f := range fields {
+		uid, err := strconv.ParseUint(string(f), 10, 32)
+		if err != nil {
+			return fmt.Errorf("uid %q: %w", f, ErrMalformed)
+		}
+		s.UIDs[i] = uint32(uid)
+	}
+	return nil
 }
 
 // number reads a pid: no sign, and within the kernel's own type.

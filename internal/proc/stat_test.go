@@ -58,17 +58,19 @@ func TestI2_NoNameMovesTheFields(t *testing.T) {
 }
 
 func TestParseStatus(t *testing.T) {
-	const caps = "CapPrm:\t00000000a80425fb\n"
+	const caps = "CapInh:\t0\nCapPrm:\t00000000a80425fb\nCapEff:\t0\nCapBnd:\tffff\nCapAmb:\t0\n"
 	tests := []struct {
 		name string
 		text string
 		want Status
 		fail bool
 	}{
-		{name: "all", text: "Name:\tsh\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nCapInh:\t0\n" + caps,
-			want: Status{UIDs: [4]uint32{1, 2, 3, 4}, Permitted: 0xa80425fb}},
-		{name: "the highest", text: "Uid:\t0\t4294967295\t0\t0\nCapPrm:\tffffffffffffffff\n",
-			want: Status{UIDs: [4]uint32{1: 4294967295}, Permitted: 1<<64 - 1}},
+		{name: "all", text: "Name:\tsh\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\n" + caps,
+			want: Status{UIDs: [4]uint32{1, 2, 3, 4}, Caps: 0xa80425fb}},
+		{name: "the highest", text: "Uid:\t0\t4294967295\t0\t0\n" + strings.Replace(caps, "00000000a80425fb", "ffffffffffffffff", 1),
+			want: Status{UIDs: [4]uint32{1: 4294967295}, Caps: 1<<64 - 1}},
+		{name: "each set counts, the bounding set doesn't", text: "Uid:\t1\t1\t1\t1\nCapInh:\t1\nCapPrm:\t2\nCapEff:\t4\nCapBnd:\t10\nCapAmb:\t8\n",
+			want: Status{UIDs: [4]uint32{1, 1, 1, 1}, Caps: 0xf}},
 		{name: "uid beyond the type", text: "Uid:\t1\t4294967296\t3\t4\n" + caps, fail: true},
 		{name: "uid negative", text: "Uid:\t1\t-1\t3\t4\n" + caps, fail: true},
 		{name: "too few uids", text: "Uid:\t1\t2\t3\n" + caps, fail: true},
@@ -76,7 +78,9 @@ func TestParseStatus(t *testing.T) {
 		{name: "uids twice", text: "Uid:\t1\t2\t3\t4\nUid:\t1\t2\t3\t4\n" + caps, fail: true},
 		{name: "no uids", text: "Name:\tsh\n" + caps, fail: true},
 		{name: "no capabilities", text: "Uid:\t1\t2\t3\t4\n", fail: true},
-		{name: "capabilities no number", text: "Uid:\t1\t2\t3\t4\nCapPrm:\tx\n", fail: true},
+		{name: "no ambient set", text: "Uid:\t1\t2\t3\t4\n" + strings.Replace(caps, "CapAmb", "CapXmb", 1), fail: true},
+		{name: "a set twice", text: "Uid:\t1\t2\t3\t4\nCapEff:\t0\n" + caps, fail: true},
+		{name: "capabilities no number", text: "Uid:\t1\t2\t3\t4\n" + strings.Replace(caps, "00000000a80425fb", "x", 1), fail: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -117,7 +121,7 @@ func FuzzParseStat(f *testing.F) {
 }
 
 func FuzzParseStatus(f *testing.F) {
-	f.Add([]byte("Name:\tsh\nUid:\t1\t2\t3\t4\nCapPrm:\t00000000a80425fb\n"))
+	f.Add([]byte("Name:\tsh\nUid:\t1\t2\t3\t4\nCapInh:\t0\nCapPrm:\t00000000a80425fb\nCapEff:\t0\nCapAmb:\t0\n"))
 	f.Add([]byte("Uid:\t4294967295\t4294967295\t0\t0"))
 	if own, err := os.ReadFile("/proc/self/status"); err == nil {
 		f.Add(own)
