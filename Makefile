@@ -17,7 +17,7 @@ ROUNDS   ?= 300
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch nightly clean
+.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test nightly clean
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -58,6 +58,7 @@ vuln: bin/tools/golangci-lint ## known vulnerabilities, from a pinned offline da
 gen-check: ## module files are tidy, generated files are what their generators write
 	go mod tidy -diff
 	cd tools && go mod tidy -diff
+	cd tools/nfpm && go mod tidy -diff
 	go mod verify
 	@before=$$(git status --porcelain | sort; git diff | sha256sum); go generate ./...; \
 	after=$$(git status --porcelain | sort; git diff | sha256sum); \
@@ -75,6 +76,19 @@ hosts-test: build ## the real clients against a scripted model, as an ordinary u
 bench-launch: build hosts ## what guard launch adds to a start of the real client
 	go test -count=1 -tags hosts -exec "$$PWD/e2e/hosts/exec" -v -run '^TestStartUp$$' ./e2e/hosts -startup 15
 
+packages: build bin/tools/nfpm ## dist/*.deb and dist/*.rpm, the same bytes each time
+	@rm -rf dist
+	@tools/packages dist
+
+package-test: packages ## install, upgrade, removal and purge in a fresh Debian; root
+	@packaging/test/run
+
+system: build ## system mode on this machine, in a mount namespace of its own; root
+	go test -count=1 -tags system ./e2e/system
+
+system-test: packages ## a booted Debian: systemd, the broker as a service, attacks; root, qemu
+	@e2e/system/qemu/run
+
 nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m
 	$(MAKE) bench ROUNDS=2000
@@ -83,6 +97,11 @@ nightly: lint vuln gen-check repro race ## what takes too long for each change
 
 clean:
 	rm -rf bin dist
+
+bin/tools/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum
+	@mkdir -p bin/tools
+	cd tools/nfpm && CGO_ENABLED=0 go build -trimpath -o ../../bin/tools/ tool
+	@touch $@
 
 # The tools are built once from their own module, whose go.sum pins every byte.
 bin/tools/golangci-lint: tools/go.mod tools/go.sum

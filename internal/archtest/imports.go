@@ -64,6 +64,10 @@ var ImportRules = []ImportRule{
 		Why: "tokens are minted, hashed and bound without I/O, so that a secret has no way into a file or log from here",
 	},
 	{
+		In: "packaging", Only: []string{"std"}, Never: []string{"os", "net", "syscall"},
+		Why: "packaging is files and their names; who puts them in place is the command line or a package",
+	},
+	{
 		In: "internal/verdict", Only: []string{"std"}, Never: []string{"os", "net", "syscall", "time"},
 		Why: "codes and reasons are constants and text",
 	},

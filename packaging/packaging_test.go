@@ -1,0 +1,81 @@
+package packaging
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/paths"
+)
+
+var update = flag.Bool("update", false, "write guard.toml.example anew")
+
+func TestExampleIsWhatInitWrites(t *testing.T) {
+	want := config.Template(config.Answers{})
+	if *update {
+		if err := os.WriteFile("guard.toml.example", want, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile("guard.toml.example")
+	if d := cmp.Diff(string(want), string(got)); err != nil || d != "" {
+		t.Errorf("guard.toml.example isn't the template; run the test with -update: %v\n%s", err, d)
+	}
+}
+
+func TestUnitsNameTheirPrograms(t *testing.T) {
+	for _, name := range Units() {
+		if !bytes.Equal(Unit(name, "/usr/bin"), read("systemd", name)) {
+			t.Errorf("%s changes where the programs are in the packages' place", name)
+		}
+	}
+	moved := string(Unit(BrokerService, "/usr/local/bin/"))
+	if !strings.Contains(moved, "\nExecStart=/usr/local/bin/guard-broker\n") || strings.Contains(moved, packagedPrograms) {
+		t.Errorf("moved to /usr/local/bin:\n%s", moved)
+	}
+}
+
+func TestDirectories(t *testing.T) {
+	want := []Directory{
+		{"/etc/guard", 0o755, "root", "root"},
+		{"/run/guard", 0o755, "root", "root"},
+		{"/var/lib/guard", 0o755, "guard", "guard"},
+		{"/var/lib/guard/audit", 0o2750, "guard", "guard-audit"},
+	}
+	if d := cmp.Diff(want, ParseDirectories()); d != "" {
+		t.Error(d)
+	}
+}
+
+// The accounts stand in three places: sysusers.d, the packages' own script for
+// machines without it, and the programs that look them up.
+func TestAccountsAreTheSameEverywhere(t *testing.T) {
+	script, err := os.ReadFile("scripts/preinstall")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^([ug]) (\S+) -`)
+	var users, groups []string
+	for _, m := range line.FindAllStringSubmatch(string(Accounts()), -1) {
+		if m[1] == "u" {
+			users = append(users, m[2])
+		} else {
+			groups = append(groups, m[2])
+		}
+	}
+	if d := cmp.Diff([]string{paths.SystemUser}, users); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{paths.GateGroup, paths.OperatorGroup, paths.AuditGroup}, groups); d != "" {
+		t.Error(d)
+	}
+	if want := "for group in " + strings.Join(groups, " ") + "; do"; !strings.Contains(string(script), want) {
+		t.Errorf("scripts/preinstall lacks %q", want)
+	}
+}
