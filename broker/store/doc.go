@@ -12,6 +12,8 @@
 //     broker is restarted into "no authority".
 //   - Damage becomes an error that names the file and the remedy, never a
 //     panic, and an unreadable entry is never read as an absent one.
+//   - OpenOrSetAside renames a damaged file and begins a new one; it deletes and
+//     overwrites nothing.
 //
 // What it does not do: guard against somebody with the broker's uid, who can
 // write the file.
@@ -20,5 +22,5 @@
 // a channel. bbolt's own Batch may run a function twice and waits 10 ms.
 //
 // Fail points: store/before-begin, store/before-commit, store/after-commit,
-// store/before-reply.
+// store/before-reply, store/before-aside, store/after-aside.
 package store

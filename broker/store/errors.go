@@ -26,6 +26,9 @@ var (
 	ErrReadOnly = errors.New("store is open for reading only")
 	// ErrDamaged is for content that no broker can have written.
 	ErrDamaged = errors.New("store is damaged")
+	// ErrNewer is for a file that a later version of guard has written. It isn't
+	// set aside: that version may be back tomorrow.
+	ErrNewer = errors.New("store is of a newer version")
 	// ErrLocked says that another process holds the file.
 	ErrLocked = errors.New("store is in use")
 )

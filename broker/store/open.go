@@ -27,7 +27,7 @@ const (
 // Open opens the store for the one broker that uses it, and makes it when it
 // isn't there. Its directory has to be safe: see internal/safepath.
 func Open(path string) (*Store, error) {
-	s, err := bounded(path, openTime, func() (*Store, error) { return open(path, false) })
+	s, err := bounded(path, openTime, func() (*Store, error) { return open(path, false, self()) })
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +35,10 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// OpenReadOnly opens the store beside no broker, to look at it.
-func OpenReadOnly(path string) (*Store, error) {
-	s, err := bounded(path, openTime, func() (*Store, error) { return open(path, true) })
+// OpenReadOnly opens the store beside no broker, to look at it. owner is whose
+// file it has to be: the broker's uid, which in system mode isn't the caller's.
+func OpenReadOnly(path string, owner uint32) (*Store, error) {
+	s, err := bounded(path, openTime, func() (*Store, error) { return open(path, true, owner) })
 	if err != nil {
 		return nil, err
 	}
@@ -75,20 +76,29 @@ func bounded(path string, limit time.Duration, open func() (*Store, error)) (*St
 	}
 }
 
-func open(path string, readOnly bool) (*Store, error) {
+func self() uint32 { return uint32(os.Geteuid()) } //nolint:gosec // the kernel's uids are 32 bits
+
+func open(path string, readOnly bool, owner uint32) (*Store, error) {
 	if err := checkFileSystem(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	f, made, err := openFile(path, readOnly)
+	f, made, err := openFile(path, readOnly, owner)
 	if err != nil {
 		return nil, err
 	}
 	if err := lock(f, readOnly); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("looking at it: %w", err), f.Close())
+	}
 	s := &Store{
-		path: path, readOnly: readOnly, ops: make(chan *op, batchOps),
+		path: path, file: info, readOnly: readOnly, ops: make(chan *op, batchOps),
 		quit: make(chan struct{}), ended: make(chan struct{}), broken: make(chan struct{}),
+	}
+	if err := s.inPlace(); err != nil { // who held the lock has renamed it
+		return nil, errors.Join(err, f.Close())
 	}
 	if err := s.openBolt(f); err != nil {
 		// bbolt has closed the file, unless it panicked. Its memory map then
@@ -96,7 +106,7 @@ func open(path string, readOnly bool) (*Store, error) {
 		_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 		_ = f.Close()
 		if errors.Is(err, ErrDamaged) {
-			return nil, fmt.Errorf("%w; no lease outlives a broker, so nothing but old tokens is lost by: mv %q %q", err, path, path+".damaged")
+			return nil, &damage{fmt.Errorf("%w; guard broker start sets it aside and begins a new one", err), info}
 		}
 		return nil, err
 	}
@@ -125,17 +135,7 @@ func (s *Store) openBolt(f *os.File) error {
 	if err != nil {
 		return fmt.Errorf("reading it: %w", err)
 	}
-	err = guarded(func() error {
-		if !s.readOnly {
-			if err := s.db.Update(prepare); err != nil {
-				return err
-			}
-		}
-		return s.db.View(func(tx *bolt.Tx) (err error) {
-			s.key, err = validate(tx)
-			return err
-		})
-	})
+	err = guarded(s.takeIn)
 	var p *panicError
 	if err != nil && !errors.As(err, &p) { // after a panic its locks may be held
 		err = errors.Join(err, s.db.Close())
@@ -143,9 +143,36 @@ func (s *Store) openBolt(f *os.File) error {
 	return err
 }
 
+// takeIn makes what an empty file needs, reads all that is in it, and then
+// commits once, which also mends the meta page that wasn't chosen. What turns out
+// not to be a store of ours is never written to.
+func (s *Store) takeIn() error {
+	empty := false
+	if err := s.db.View(func(tx *bolt.Tx) error {
+		k, _ := tx.Cursor().First()
+		empty = k == nil
+		return nil
+	}); err != nil {
+		return err
+	}
+	if empty && !s.readOnly {
+		if err := s.db.Update(prepare); err != nil {
+			return err
+		}
+	}
+	err := s.db.View(func(tx *bolt.Tx) (err error) {
+		s.key, err = validate(tx)
+		return err
+	})
+	if err != nil || s.readOnly {
+		return err
+	}
+	return s.db.Update(func(*bolt.Tx) error { return nil })
+}
+
 // openFile opens or makes the file and refuses what nobody but this uid should
 // have made.
-func openFile(path string, readOnly bool) (f *os.File, made bool, err error) {
+func openFile(path string, readOnly bool, owner uint32) (f *os.File, made bool, err error) {
 	flags := os.O_RDWR
 	if readOnly {
 		flags = os.O_RDONLY
@@ -165,13 +192,13 @@ func openFile(path string, readOnly bool) (f *os.File, made bool, err error) {
 		}
 		return nil, false, err
 	}
-	if err := checkFile(f, path); err != nil {
+	if err := checkFile(f, path, owner); err != nil {
 		return nil, false, errors.Join(err, f.Close())
 	}
 	return f, made, nil
 }
 
-func checkFile(f *os.File, path string) error {
+func checkFile(f *os.File, path string, owner uint32) error {
 	info, err := f.Stat()
 	if err != nil {
 		return fmt.Errorf("looking at it: %w", err)
@@ -180,8 +207,8 @@ func checkFile(f *os.File, path string) error {
 	switch {
 	case !ok || !info.Mode().IsRegular():
 		return fmt.Errorf("it is %s, want a regular file; move it away", info.Mode().Type())
-	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("its owner is uid %d, want %d; run: chown %d %q", st.Uid, os.Geteuid(), os.Geteuid(), path)
+	case st.Uid != owner:
+		return fmt.Errorf("its owner is uid %d, want %d; run: chown %d %q", st.Uid, owner, owner, path)
 	case info.Mode().Perm() != 0o600:
 		return fmt.Errorf("its mode is %04o, want 0600; run: chmod 0600 %q", info.Mode().Perm(), path)
 	case st.Nlink != 1:

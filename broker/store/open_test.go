@@ -1,7 +1,9 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
+	"hash/fnv"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,9 +52,12 @@ func TestOpenRefusesUnsafeFiles(t *testing.T) {
 			if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o700), tt.make(t, path)); err != nil {
 				t.Fatal(err)
 			}
-			s, err := Open(path)
+			s, aside, err := OpenOrSetAside(path, testWall)
 			if err == nil {
 				closeStore(t, s)
+			}
+			if aside != nil {
+				t.Errorf("it was set aside as %q", aside.Path)
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), `opening store "`+path) {
 				t.Errorf("Open: %v, want an error with path and %q", err, tt.want)
@@ -106,7 +111,7 @@ func TestB1_LockHolderIsNamed(t *testing.T) {
 	closeStore(t, s)
 	c := startChild(t, "hold", s.path)
 	c.expect(t, "held")
-	for name, open := range map[string]func(string) (*Store, error){"Open": Open, "OpenReadOnly": OpenReadOnly} {
+	for name, open := range map[string]func(string) (*Store, error){"Open": Open, "OpenReadOnly": look} {
 		_, err := open(s.path)
 		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "process "+strconv.Itoa(c.cmd.Process.Pid)+" (") || !strings.Contains(err.Error(), s.path) {
 			t.Errorf("%s: %v, want ErrLocked with path and process %d", name, err, c.cmd.Process.Pid)
@@ -119,20 +124,23 @@ func TestB1_LockHolderIsNamed(t *testing.T) {
 	}
 }
 
+// look opens a store of this uid's for reading.
+func look(path string) (*Store, error) { return OpenReadOnly(path, self()) }
+
 func TestOpenReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "guard.db")
-	if _, err := OpenReadOnly(path); !errors.Is(err, os.ErrNotExist) {
+	if _, err := look(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v, want ErrNotExist", err)
 	}
 	s := reopen(t, path)
 	put(t, s, testToken(1))
 	closeStore(t, s)
-	s, err := OpenReadOnly(path)
+	s, err := look(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closeStore(t, s)
-	second, err := OpenReadOnly(path)
+	second, err := look(path)
 	if err != nil {
 		t.Fatalf("two readers: %v", err)
 	}
@@ -145,16 +153,47 @@ func TestOpenReadOnly(t *testing.T) {
 	}
 }
 
-func TestOtherSchemaIsRefused(t *testing.T) {
-	s := newStore(t)
-	if err := s.write(t.Context(), "test", func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(keySchema, []byte("2"))
-	}); err != nil {
+// A newer guard's file is refused by name, and stays where it is: that guard may
+// be back tomorrow. What no guard ever wrote as a layout is damage.
+func TestOtherLayouts(t *testing.T) {
+	for found, want := range map[string]error{"2": ErrNewer, "65535": ErrNewer, "": ErrDamaged, "0": ErrDamaged, "-1": ErrDamaged, "01": ErrDamaged, "one": ErrDamaged, "70000": ErrDamaged} {
+		s := newStore(t)
+		if err := s.write(t.Context(), "test", func(tx *bolt.Tx) error {
+			return tx.Bucket(bucketMeta).Put(keySchema, []byte(found))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		closeStore(t, s)
+		again, aside, err := OpenOrSetAside(s.path, testWall)
+		if errors.Is(want, ErrNewer) {
+			if !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "its layout is "+found+", and this one knows 1") {
+				t.Errorf("layout %q: %v, want a refusal by name", found, err)
+			}
+			continue
+		}
+		if err != nil || aside == nil || !errors.Is(aside.Cause, ErrDamaged) {
+			t.Fatalf("layout %q: %+v, %v; want it set aside", found, aside, err)
+		}
+		closeStore(t, again)
+	}
+}
+
+// A file of a later bbolt is whole and of a later version, and stays as well.
+func TestNewerFileFormatIsRefused(t *testing.T) {
+	b := filled(t)
+	for at := 0; at <= os.Getpagesize(); at += os.Getpagesize() {
+		m := b[at+pageHeader:]
+		binary.NativeEndian.PutUint32(m[4:], boltVersion+1)
+		sum := fnv.New64a()
+		_, _ = sum.Write(m[:56])
+		binary.NativeEndian.PutUint64(m[56:], sum.Sum64())
+	}
+	path := filepath.Join(t.TempDir(), "guard.db")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	closeStore(t, s)
-	if _, err := Open(s.path); err == nil || !strings.Contains(err.Error(), "another version of guard") {
-		t.Errorf("Open: %v, want a refusal of the other version", err)
+	if _, _, err := OpenOrSetAside(path, testWall); !errors.Is(err, ErrNewer) {
+		t.Errorf("OpenOrSetAside: %v, want ErrNewer", err)
 	}
 }
 

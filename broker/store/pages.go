@@ -38,6 +38,8 @@ type pageMeta struct {
 	root uint64
 	high uint64 // no page from here on
 	txid uint64
+
+	newer bool // whole, but of a later file version
 }
 
 // walker reads each page that is reachable once.
@@ -87,6 +89,9 @@ func newestMeta(r io.ReaderAt) (pageMeta, error) {
 	case ok1:
 		return second, nil
 	}
+	if first.newer || second.newer {
+		return pageMeta{}, fmt.Errorf("%w: a later bbolt wrote it; run the guard that wrote it, or move the file away", ErrNewer)
+	}
 	return pageMeta{}, fmt.Errorf("%w: it has no valid meta page", ErrDamaged)
 }
 
@@ -99,9 +104,12 @@ func readMeta(r io.ReaderAt, at int64) (meta pageMeta, ok bool) {
 	e, m := binary.NativeEndian, b[pageHeader:]
 	sum := fnv.New64a()
 	_, _ = sum.Write(m[:56]) // a hash never fails
-	meta = pageMeta{size: e.Uint32(m[8:]), root: e.Uint64(m[16:]), high: e.Uint64(m[40:]), txid: e.Uint64(m[48:])}
-	return meta, e.Uint32(m) == boltMagic && e.Uint32(m[4:]) == boltVersion && e.Uint64(m[56:]) == sum.Sum64() &&
-		meta.size >= 1024 && meta.size <= maxPageSize && meta.size&(meta.size-1) == 0 && e.Uint16(b[8:])&flagMeta != 0
+	whole := e.Uint32(m) == boltMagic && e.Uint64(m[56:]) == sum.Sum64()
+	meta = pageMeta{
+		size: e.Uint32(m[8:]), root: e.Uint64(m[16:]), high: e.Uint64(m[40:]), txid: e.Uint64(m[48:]),
+		newer: whole && e.Uint32(m[4:]) > boltVersion,
+	}
+	return meta, whole && e.Uint32(m[4:]) == boltVersion && meta.size >= 1024 && meta.size <= maxPageSize && meta.size&(meta.size-1) == 0 && e.Uint16(b[8:])&flagMeta != 0
 }
 
 // read returns a page with its overflow pages.

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/rand"
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	bolt "go.etcd.io/bbolt"
@@ -10,8 +11,10 @@ import (
 	"leaseguard.internal/internal/strictjson"
 )
 
-// schema is the layout's version. A file of another one is refused.
-const schema = "1"
+// layout is the version of what is below. A file of a newer one is refused.
+const layout = 1
+
+var schema = strconv.Itoa(layout)
 
 // The layout: meta holds single values, the other buckets one JSON object per
 // entry.
@@ -23,6 +26,7 @@ var (
 	keySchema = []byte("schema")
 	keyKey    = []byte("input-key")
 	keyHead   = []byte("audit-head")
+	keyRuns   = []byte("runs")
 )
 
 // maxEntry bounds one entry, in both directions.
@@ -49,12 +53,8 @@ func decode(b []byte, v any) error {
 	return nil
 }
 
-// prepare makes the buckets and the key of a new file. A file that has anything
-// in it isn't new, however damaged.
+// prepare makes the buckets and the key of a new file, which has nothing in it.
 func prepare(tx *bolt.Tx) error {
-	if k, _ := tx.Cursor().First(); k != nil {
-		return nil
-	}
 	for _, name := range [][]byte{bucketMeta, bucketTokens, bucketSessions} {
 		if _, err := tx.CreateBucket(name); err != nil {
 			return fmt.Errorf("making bucket %s: %w", name, err)
@@ -71,6 +71,19 @@ func prepare(tx *bolt.Tx) error {
 	return meta.Put(keySchema, []byte(schema))
 }
 
+// checkLayout refuses what a newer guard wrote. No guard ever wrote a layout
+// that is no number, or one below the first.
+func checkLayout(found string) error {
+	n, err := strconv.ParseUint(found, 10, 16)
+	switch {
+	case found == schema:
+		return nil
+	case err == nil && n > layout:
+		return fmt.Errorf("%w: its layout is %d, and this one knows %d; run the guard that wrote it, or move the file away", ErrNewer, n, layout)
+	}
+	return fmt.Errorf("%w: its layout is %q", ErrDamaged, found)
+}
+
 // validate reads every entry, so that damage is found before anything relies on
 // the file, and returns the key.
 func validate(tx *bolt.Tx) (key [32]byte, err error) {
@@ -80,8 +93,8 @@ func validate(tx *bolt.Tx) (key [32]byte, err error) {
 		}
 	}
 	meta := tx.Bucket(bucketMeta)
-	if v := meta.Get(keySchema); string(v) != schema {
-		return key, fmt.Errorf("layout %q isn't %q: it was written by another version of guard", v, schema)
+	if err := checkLayout(string(meta.Get(keySchema))); err != nil {
+		return key, err
 	}
 	v := meta.Get(keyKey)
 	if len(v) != len(key) || [32]byte(v) == key {
@@ -90,6 +103,11 @@ func validate(tx *bolt.Tx) (key [32]byte, err error) {
 	key = [32]byte(v)
 	if head := meta.Get(keyHead); head != nil {
 		if _, err := decodeHead(head); err != nil {
+			return key, err
+		}
+	}
+	if runs := meta.Get(keyRuns); runs != nil {
+		if _, err := decodeRuns(runs); err != nil {
 			return key, err
 		}
 	}

@@ -83,14 +83,15 @@ func decodeHead(value []byte) (audit.Head, error) {
 	if err := decode(value, &h); err != nil {
 		return audit.Head{}, fmt.Errorf("audit head: %w", err)
 	}
-	if h.Seq == 0 || len(h.Hash) != 64 {
+	if h.Seq == 0 && h.Hash != "" || h.Seq > 0 && len(h.Hash) != 64 {
 		return audit.Head{}, fmt.Errorf("audit head: %w: record %d, hash %q", ErrDamaged, h.Seq, h.Hash)
 	}
 	return h, nil
 }
 
-// PutHead keeps the head of the audit chain. An older one than is kept already
-// is refused, so that no late writer opens a gap for a cut.
+// PutHead keeps the head of the audit chain; the zero Head is that of an empty
+// one. An older one than is kept already is refused, so that no late writer
+// opens a gap for a cut.
 func (s *Store) PutHead(ctx context.Context, h audit.Head) error {
 	value, err := encode(h)
 	if err != nil {
@@ -114,8 +115,8 @@ func (s *Store) PutHead(ctx context.Context, h audit.Head) error {
 	})
 }
 
-// Head returns the kept head of the audit chain; ok is false when there is none
-// yet.
+// Head returns the kept head of the audit chain; ok is false when nobody has
+// kept one, so that nothing is known of the chain.
 func (s *Store) Head() (h audit.Head, ok bool, err error) {
 	err = s.read("reading audit head", func(tx *bolt.Tx) error {
 		value := tx.Bucket(bucketMeta).Get(keyHead)

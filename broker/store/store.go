@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 
@@ -15,6 +16,7 @@ import (
 // Store is an open store. Its methods may be called by several goroutines.
 type Store struct {
 	path     string
+	file     os.FileInfo // to tell whether it is still the one under path
 	db       *bolt.DB
 	key      [32]byte
 	readOnly bool
@@ -138,10 +140,27 @@ func (s *Store) transact(batch []*op, results []error) error {
 		}
 		return failpoint.Hit("store/before-commit")
 	})
+	if err == nil {
+		err = s.inPlace()
+	}
 	if err != nil {
 		return err
 	}
 	return failpoint.Hit("store/after-commit")
+}
+
+// inPlace makes sure that the file is still the one under its name: what stands
+// in a file that somebody removed or replaced is gone with this process, and its
+// lock keeps no second broker out.
+func (s *Store) inPlace() error {
+	named, err := os.Lstat(s.path)
+	if err != nil {
+		return fmt.Errorf("looking for it: %w", err)
+	}
+	if !os.SameFile(s.file, named) {
+		return errors.New("it was replaced while it was open")
+	}
+	return nil
 }
 
 // read runs f on what is on disk.

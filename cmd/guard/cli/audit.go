@@ -89,7 +89,7 @@ func (c Command) storedHead(ctx context.Context, p paths.Paths) (head, error) {
 	if err := c.mayOperate(ctx, p); err != nil {
 		return head{}, err
 	}
-	s, err := store.OpenReadOnly(p.DB)
+	s, err := store.OpenReadOnly(p.DB, p.BrokerUID)
 	if err != nil {
 		return head{from: "none", why: verdict.Clean(err.Error())}, nil
 	}
@@ -98,7 +98,7 @@ func (c Command) storedHead(ctx context.Context, p paths.Paths) (head, error) {
 	switch {
 	case err != nil:
 		return head{from: "none", why: verdict.Clean(err.Error())}, nil
-	case !found:
+	case !found || stored.Seq == 0:
 		return head{from: "none", why: "the store holds none yet"}, nil
 	}
 	return head{stored: &stored, from: "store"}, nil
