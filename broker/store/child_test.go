@@ -35,6 +35,8 @@ func child(role string) int {
 		return fillUp(s)
 	case "once":
 		return consumeOnce(s)
+	case "passphrase":
+		return replaceOnce(s)
 	}
 	return 0
 }
