@@ -3,8 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"leaseguard.internal/internal/peer"
@@ -32,6 +30,9 @@ type Registry struct {
 	mu       sync.RWMutex
 	byID     map[string]*entry
 	byAnchor map[peer.ID]*entry
+	byPID    map[int]*entry  // where Find looks first: a number proves nothing
+	users    map[uint32]int  // sessions of each user
+	above    map[peer.ID]int // how many sessions each process stood above at their start
 }
 
 type entry struct {
@@ -66,92 +67,10 @@ func NewRegistry(perUID int) *Registry {
 		watch:    newWatcher(),
 		byID:     map[string]*entry{},
 		byAnchor: map[peer.ID]*entry{},
+		byPID:    map[int]*entry{},
+		users:    map[uint32]int{},
+		above:    map[peer.ID]int{},
 	}
-}
-
-// Add registers a session whose anchor lives. A session of the same id makes
-// way if its anchor is dead and its generation lower. From here on Watch tells
-// of the anchor's end; the anchor's Process stays the session's own.
-func (r *Registry) Add(s *Session) error {
-	if !s.Anchor.Alive() {
-		return fmt.Errorf("registering session %q: anchor %d: %w", s.ID, s.Anchor.PID(), peer.ErrGone)
-	}
-	above, err := ancestors(s.Anchor)
-	if err != nil {
-		return fmt.Errorf("registering session %q: %w", s.ID, err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.admit(s, above); err != nil {
-		return fmt.Errorf("registering session %q: %w", s.ID, err)
-	}
-	if err := r.watch.add(s); err != nil {
-		return fmt.Errorf("registering session %q: %w", s.ID, err)
-	}
-	if old := r.byID[s.ID]; old != nil { // it stays watched until its end is told
-		delete(r.byAnchor, old.session.Anchor.ID())
-	}
-	e := &entry{session: s, above: above}
-	r.byID[s.ID], r.byAnchor[s.Anchor.ID()] = e, e
-	return nil
-}
-
-// admit looks for a reason to refuse. The caller holds the lock.
-func (r *Registry) admit(s *Session, above []peer.ID) error {
-	if old := r.byID[s.ID]; old != nil {
-		if old.session.Anchor.Alive() {
-			return fmt.Errorf("anchor %d of that id lives: %w", old.session.Anchor.PID(), ErrTaken)
-		}
-		if old.session.Generation >= s.Generation {
-			return fmt.Errorf("generation %d doesn't follow generation %d: %w", s.Generation, old.session.Generation, ErrTaken)
-		}
-	}
-	id := s.Anchor.ID()
-	if other := r.byAnchor[id]; other != nil {
-		return fmt.Errorf("process %d is the anchor of session %q: %w", s.Anchor.PID(), other.session.ID, ErrTaken)
-	}
-	for _, up := range above {
-		if other := r.byAnchor[up]; other != nil {
-			return fmt.Errorf("process %d is inside session %q: %w; launch from outside of it", s.Anchor.PID(), other.session.ID, ErrNested)
-		}
-	}
-	count := 0
-	for _, other := range r.byID {
-		if other.session.UID == s.UID && other.session.ID != s.ID && other.session.Anchor.Alive() {
-			count++
-		}
-		if other.isBelow(id) {
-			return fmt.Errorf("process %d has session %q below it, whose orphans would become this one's: %w; launch from another shell",
-				s.Anchor.PID(), other.session.ID, ErrNested)
-		}
-	}
-	if count >= r.perUID {
-		return fmt.Errorf("uid %d has %d sessions: %w; end one, or raise limits.sessions_per_uid", s.UID, count, ErrLimit)
-	}
-	return nil
-}
-
-// isBelow says whether the process stands above the entry's live anchor. What
-// was above it at its start is a list of all that ever can be; only a hit is
-// worth a walk.
-func (e *entry) isBelow(id peer.ID) bool {
-	if !slices.Contains(e.above, id) || !e.session.Anchor.Alive() {
-		return false
-	}
-	now, err := ancestors(e.session.Anchor)
-	return err != nil || slices.Contains(now, id)
-}
-
-// ancestors returns what stands above the process, without it.
-func ancestors(p *peer.Process) ([]peer.ID, error) {
-	var ids []peer.ID
-	err := peer.Ancestors(p, func(q *peer.Process) (bool, error) {
-		if q != p {
-			ids = append(ids, q.ID())
-		}
-		return false, nil
-	})
-	return ids, err
 }
 
 // Find returns the session whose anchor is the nearest among p and its
@@ -163,7 +82,13 @@ func (r *Registry) Find(p *peer.Process) (*Session, []Step, error) {
 	path := make([]Step, 0, 8)
 	err := peer.Ancestors(p, func(q *peer.Process) (bool, error) {
 		path = append(path, Step{PID: q.PID(), id: q.ID()})
-		found = r.anchored(q.ID())
+		if found = r.anchored(q.ID()); found != nil {
+			return true, nil
+		}
+		// Most callers are an anchor's child, and an anchor is held already.
+		if s := r.numbered(q.ParentPID()); s != nil && q.ChildOf(s.Anchor) {
+			found, path = s, append(path, Step{PID: s.Anchor.PID(), id: s.Anchor.ID()})
+		}
 		return found != nil, nil
 	})
 	switch {
@@ -190,6 +115,16 @@ func (r *Registry) anchored(id peer.ID) *Session {
 	return nil
 }
 
+// numbered returns the session whose anchor had the number when it was added.
+func (r *Registry) numbered(pid int) *Session {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if e := r.byPID[pid]; e != nil {
+		return e.session
+	}
+	return nil
+}
+
 // ByID returns the session with exactly that id, or nil.
 func (r *Registry) ByID(id string) *Session {
 	r.mu.RLock()
@@ -200,16 +135,7 @@ func (r *Registry) ByID(id string) *Session {
 	return nil
 }
 
-// ByPrefix returns the sessions whose ids begin with prefix, by id: more than
-// one means that prefix names none. An empty prefix fits nothing.
-func (r *Registry) ByPrefix(prefix string) []*Session {
-	if prefix == "" {
-		return nil
-	}
-	return slices.DeleteFunc(r.All(), func(s *Session) bool { return !strings.HasPrefix(s.ID, prefix) })
-}
-
-// All returns the sessions, by id.
+// All returns the sessions, in no order.
 func (r *Registry) All() []*Session {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -217,22 +143,7 @@ func (r *Registry) All() []*Session {
 	for _, e := range r.byID {
 		all = append(all, e.session)
 	}
-	slices.SortFunc(all, func(a, b *Session) int { return strings.Compare(a.ID, b.ID) })
 	return all
-}
-
-// Remove forgets the session, of which Watch tells nothing any more. A later
-// generation under the same id stays.
-func (r *Registry) Remove(s *Session) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.watch.drop(s)
-	if e := r.byID[s.ID]; e != nil && e.session == s {
-		delete(r.byID, s.ID)
-	}
-	if e := r.byAnchor[s.Anchor.ID()]; e != nil && e.session == s {
-		delete(r.byAnchor, s.Anchor.ID())
-	}
 }
 
 // Len returns how many sessions there are.

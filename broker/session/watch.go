@@ -11,22 +11,18 @@ import (
 	"leaseguard.internal/internal/peer"
 )
 
-// watcher is one epoll over the anchors' pidfds. It holds duplicates of its own,
-// so that a session may close its anchor whenever it wants.
+// watcher is one epoll over the anchors' pidfds, which stay open until it lets
+// go of them.
 type watcher struct {
 	mu    sync.Mutex
 	epoll int // -1 while nobody watches
 	wake  int // eventfd that ends the wait
-	held  map[int]watched
-}
-
-type watched struct {
-	session *Session
-	anchor  *peer.Process
+	held  map[int]*Session
+	fds   map[*Session]int
 }
 
 func newWatcher() watcher {
-	return watcher{epoll: -1, wake: -1, held: map[int]watched{}}
+	return watcher{epoll: -1, wake: -1, held: map[int]*Session{}, fds: map[*Session]int{}}
 }
 
 // Watch calls exited for each session whose anchor has ended, once, one after
@@ -118,20 +114,18 @@ func enter(epoll, fd int) error {
 
 // add begins to hold the session's anchor.
 func (w *watcher) add(s *Session) error {
-	anchor, err := s.Anchor.Dup()
-	if err != nil {
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	fd := anchor.Fd()
+	fd := s.Anchor.Fd()
+	if fd < 0 {
+		return peer.ErrGone
+	}
 	if w.epoll >= 0 {
 		if err := enter(w.epoll, fd); err != nil {
-			_ = anchor.Close()
 			return err
 		}
 	}
-	w.held[fd] = watched{session: s, anchor: anchor}
+	w.held[fd], w.fds[s] = s, fd
 	return nil
 }
 
@@ -139,11 +133,7 @@ func (w *watcher) add(s *Session) error {
 func (w *watcher) drop(s *Session) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for fd, h := range w.held {
-		if h.session == s {
-			w.release(fd, h)
-		}
-	}
+	w.release(s)
 }
 
 // take answers an event: it lets go of the anchor and returns its session. A
@@ -152,18 +142,22 @@ func (w *watcher) drop(s *Session) {
 func (w *watcher) take(fd int) *Session {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	h, ok := w.held[fd]
-	if !ok || h.anchor.Alive() {
+	s := w.held[fd]
+	if s == nil || s.Anchor.Alive() {
 		return nil
 	}
-	w.release(fd, h)
-	return h.session
+	w.release(s)
+	return s
 }
 
-func (w *watcher) release(fd int, h watched) {
+func (w *watcher) release(s *Session) {
+	fd, ok := w.fds[s]
+	delete(w.fds, s)
+	if !ok || w.held[fd] != s {
+		return
+	}
+	delete(w.held, fd)
 	if w.epoll >= 0 {
 		_ = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_DEL, fd, nil)
 	}
-	_ = h.anchor.Close()
-	delete(w.held, fd)
 }
