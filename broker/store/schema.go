@@ -111,6 +111,9 @@ func validate(tx *bolt.Tx) (key [32]byte, err error) {
 			return key, err
 		}
 	}
+	if _, err := passphraseIn(meta); err != nil {
+		return key, err
+	}
 	err = tx.Bucket(bucketTokens).ForEach(func(k, v []byte) error {
 		_, err := decodeToken(k, v)
 		return err
