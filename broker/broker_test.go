@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"leaseguard.internal/broker/checkpoint"
+	"leaseguard.internal/internal/agenttest"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
@@ -23,7 +24,10 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	agenttest.Enter()
+	goleak.VerifyTestMain(m)
+}
 
 // fixture is a broker in this process, whose clock a test moves. The test
 // process registers itself, so its own connections are those of the session.
