@@ -87,6 +87,10 @@ const (
 	WrongAnchor    Code = "wrong_anchor"
 	GateUnseen     Code = "gate_unseen"
 	NotOperator    Code = "not_operator"
+
+	PassphraseNeeded Code = "passphrase_needed"
+	PassphraseWrong  Code = "passphrase_wrong"
+
 	NoSuchSession  Code = "no_such_session"
 	RootSession    Code = "root_session"
 	NestedLaunch   Code = "nested_launch"

@@ -30,6 +30,9 @@ const (
 	VerbRevoke  Verb = "revoke"
 	VerbAudit   Verb = "audit" // the stored head of the audit chain, for a check of it
 	VerbStop    Verb = "stop"
+	// VerbPassphrase sets, changes or, without new_passphrase, removes the
+	// operators' passphrase.
+	VerbPassphrase Verb = "passphrase"
 )
 
 // Control is the JSON of a control request. Which fields count depends on the
@@ -46,7 +49,24 @@ type Control struct {
 	Register   *Register  `json:"register,omitempty"`
 	Digest     string     `json:"digest,omitempty"`     // proof_*: SHA-256 in hex of all that was proved
 	ClearAlarm bool       `json:"clear_alarm,omitzero"` // verify and approve: the operator has seen the alarm
+
+	Passphrase    Secret `json:"passphrase,omitempty"`     // of the operator, with what raises authority
+	NewPassphrase Secret `json:"new_passphrase,omitempty"` // passphrase: what it is to be
 }
+
+// Secret is text that no print of a request shows.
+type Secret string
+
+// String hides it.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "(secret)"
+}
+
+// GoString hides it from %#v too.
+func (s Secret) GoString() string { return s.String() }
 
 // Register is what a launcher says of the session that it wants.
 type Register struct {
