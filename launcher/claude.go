@@ -138,7 +138,7 @@ func (c *claude) tell() {
 // server.
 func (c *claude) install(server string) host.Install {
 	in := host.Install{
-		Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: uint32(os.Getuid()), // #nosec G115 -- the kernel's uids are 32 bits
+		Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
 		Budget: c.config.Launch.Budget, Server: server,
 	}
 	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {

@@ -32,9 +32,9 @@ func (e *ConfigError) As(target any) bool {
 // CheckConfig reads guard.toml and the files that it names as the broker would:
 // one that starts in the background could only write its complaint to a log.
 func CheckConfig(p paths.Paths) error {
-	cfg, err := config.Load(p.Config, p.Mode, brokerUID(p))
+	cfg, err := config.Load(p.Config, p.Mode, p.BrokerUID)
 	if err == nil && cfg.ZVM != nil {
-		z := zerto.Config{CAFile: cfg.ZVM.CAFile, SPKISHA256: cfg.ZVM.SPKISHA256, UID: brokerUID(p)}
+		z := zerto.Config{CAFile: cfg.ZVM.CAFile, SPKISHA256: cfg.ZVM.SPKISHA256, UID: p.BrokerUID}
 		_, secret := cfg.ZVM.Secret(z.UID)
 		err = errors.Join(zerto.CheckTrust(z), secret)
 	}

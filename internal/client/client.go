@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -43,27 +42,19 @@ type Client struct {
 
 // Dial returns a client for the broker that p leads to, through operator.sock.
 func Dial(p paths.Paths) *Client {
-	return &Client{socket: p.OperatorSocket, uid: brokerUID(p)}
+	return &Client{socket: p.OperatorSocket, uid: p.BrokerUID}
 }
 
 // DialSession returns a client for what programs of a session ask, through
 // broker.sock.
 func DialSession(p paths.Paths) *Client {
-	return &Client{socket: p.BrokerSocket, uid: brokerUID(p)}
+	return &Client{socket: p.BrokerSocket, uid: p.BrokerUID}
 }
 
 // Inside returns a client that asks as a process of a session: a launcher, or a
 // session's own recovery tool.
 func Inside(p paths.Paths) *Client {
-	return &Client{socket: p.BrokerSocket, uid: brokerUID(p)}
-}
-
-// brokerUID is whose broker we accept beside root's.
-func brokerUID(p paths.Paths) uint32 {
-	if p.Mode == paths.System {
-		return 0
-	}
-	return uint32(os.Getuid()) // #nosec G115 -- the kernel's uids are 32 bits
+	return &Client{socket: p.BrokerSocket, uid: p.BrokerUID}
 }
 
 // Do sends one request and returns the broker's answer. A refusal is returned
@@ -85,7 +76,7 @@ func (c *Client) Do(ctx context.Context, ctl wire.Control, body []byte) (wire.Re
 func Register(ctx context.Context, p paths.Paths, reg wire.Register) (wire.Result, net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	conn, err := peer.Dial(ctx, p.BrokerSocket, brokerUID(p))
+	conn, err := peer.Dial(ctx, p.BrokerSocket, p.BrokerUID)
 	if err != nil {
 		return wire.Result{}, nil, err
 	}

@@ -32,7 +32,7 @@ func testPaths(t *testing.T) paths.Paths {
 	return paths.Paths{
 		Mode: paths.User, Config: filepath.Join(dir, "guard.toml"), StateDir: filepath.Join(dir, "state"), RunDir: run,
 		BrokerSocket: filepath.Join(run, "broker.sock"), OperatorSocket: filepath.Join(run, "operator.sock"),
-		Lock: filepath.Join(run, "broker.lock"),
+		Lock: filepath.Join(run, "broker.lock"), BrokerUID: uint32(os.Getuid()),
 	}
 }
 

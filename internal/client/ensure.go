@@ -27,7 +27,7 @@ var ErrInsideSession = errors.New("no broker runs, and this is inside a session"
 // Running reports whether a broker listens for operators. It asks nothing of
 // it: a busy broker isn't a dead one.
 func Running(ctx context.Context, p paths.Paths) (bool, error) {
-	conn, err := peer.Dial(ctx, p.OperatorSocket, brokerUID(p))
+	conn, err := peer.Dial(ctx, p.OperatorSocket, p.BrokerUID)
 	switch {
 	case err == nil:
 		return true, conn.Close()

@@ -113,7 +113,7 @@ func filterEnv() []string {
 }
 
 func openLog(p paths.Paths) (*os.File, int64, error) {
-	if err := paths.EnsureDir(p.StateDir, brokerUID(p)); err != nil {
+	if err := paths.EnsureDir(p.StateDir, p.BrokerUID); err != nil {
 		return nil, 0, err
 	}
 	path := logPath(p)

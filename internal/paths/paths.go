@@ -2,6 +2,9 @@
 //
 // The machine is in system mode when /etc/guard/guard.toml exists: then a
 // broker of its own user serves everybody, and no variable moves anything.
+// Its user and groups are looked up by name: guard (the broker), guard-gate (whose
+// group proves the gate), guard-operators and guard-audit.
+//
 // Otherwise each user has a broker of their own, with files in the places of
 // the XDG base directory specification:
 //
@@ -48,25 +51,36 @@ type Paths struct {
 	AuditDir       string
 	BrokerSocket   string
 	OperatorSocket string
-	// Lock is held by the one broker whose sockets are in RunDir. It lies
-	// beside them, since who holds it may remove them; the state has the
-	// lock of its database.
+	// Lock is held by the one broker whose sockets are in RunDir. In user mode
+	// it lies beside them, since who holds it may remove them. In system mode
+	// the sockets are the service manager's and their directory root's, so the
+	// lock is in the state directory.
 	Lock string
+
+	// BrokerUID is whose broker clients trust, beside root's. The groups exist
+	// in system mode only, and are NoGID elsewhere.
+	BrokerUID   uint32
+	GateGID     uint32 // what runs with it was started as the installed gate
+	OperatorGID uint32 // may open operator.sock
+	AuditGID    uint32 // may read the audit
 }
+
+// NoGID is nobody's group.
+const NoGID = ^uint32(0)
 
 // Resolve finds the places for the broker of uid. env is asked for variables:
 // os.Getenv, or that of somebody else's environment.
 func Resolve(env func(string) string, uid uint32) (Paths, error) {
-	return resolve(systemConfig, env, uid)
+	return resolve(systemConfig, names{userID, groupID}, env, uid)
 }
 
-func resolve(system string, env func(string) string, uid uint32) (Paths, error) {
+func resolve(system string, n names, env func(string) string, uid uint32) (Paths, error) {
 	_, err := os.Lstat(system)
 	switch {
 	case err == nil:
-		return layout(System, system, "/var/lib/guard", "/run/guard")
+		return systemPaths(system, n)
 	case errors.Is(err, fs.ErrNotExist):
-		return user(env, uid)
+		return userPaths(env, uid)
 	default:
 		// Taking the user's own files here would let whoever hides the
 		// system's configuration replace it.
@@ -74,7 +88,7 @@ func resolve(system string, env func(string) string, uid uint32) (Paths, error) 
 	}
 }
 
-func user(env func(string) string, uid uint32) (Paths, error) {
+func userPaths(env func(string) string, uid uint32) (Paths, error) {
 	config, err := base(env, "XDG_CONFIG_HOME", ".config")
 	if err != nil {
 		return Paths{}, err
@@ -88,7 +102,12 @@ func user(env func(string) string, uid uint32) (Paths, error) {
 	if err != nil {
 		return Paths{}, err
 	}
-	return layout(User, filepath.Join(config, "guard", "guard.toml"), state, run)
+	p, err := layout(User, filepath.Join(config, "guard", "guard.toml"), state, run)
+	if err != nil {
+		return Paths{}, err
+	}
+	p.BrokerUID, p.GateGID, p.OperatorGID, p.AuditGID = uid, NoGID, NoGID, NoGID
+	return p, nil
 }
 
 // base is the directory that a variable names, or its default below HOME.

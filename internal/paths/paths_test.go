@@ -34,16 +34,18 @@ func TestUserMode(t *testing.T) {
 			BrokerSocket:   "/home/ann/.local/state/guard/run/broker.sock",
 			OperatorSocket: "/home/ann/.local/state/guard/run/operator.sock",
 			Lock:           "/home/ann/.local/state/guard/run/broker.lock",
+			BrokerUID:      self(), GateGID: NoGID, OperatorGID: NoGID, AuditGID: NoGID,
 		}},
 		{"all set, no HOME", vars{"XDG_CONFIG_HOME": "/c/", "XDG_STATE_HOME": "/s//t", "XDG_RUNTIME_DIR": runtime}, Paths{
 			Mode: User, Config: "/c/guard/guard.toml", StateDir: "/s/t/guard", RunDir: runtime + "/guard",
 			DB: "/s/t/guard/guard.db", AuditDir: "/s/t/guard/audit", BrokerSocket: runtime + "/guard/broker.sock",
 			OperatorSocket: runtime + "/guard/operator.sock", Lock: runtime + "/guard/broker.lock",
+			BrokerUID: self(), GateGID: NoGID, OperatorGID: NoGID, AuditGID: NoGID,
 		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := resolve(absent, tt.env.get, self())
+			got, err := resolve(absent, names{}, tt.env.get, self())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,23 +53,6 @@ func TestUserMode(t *testing.T) {
 				t.Error(d)
 			}
 		})
-	}
-}
-
-func TestSystemMode(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "guard.toml")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	want := Paths{
-		Mode: System, Config: file, StateDir: "/var/lib/guard", RunDir: "/run/guard", DB: "/var/lib/guard/guard.db",
-		AuditDir: "/var/lib/guard/audit", BrokerSocket: "/run/guard/broker.sock",
-		OperatorSocket: "/run/guard/operator.sock", Lock: "/run/guard/broker.lock",
-	}
-	// No variable moves anything, not even a broken one.
-	got, err := resolve(file, vars{"XDG_RUNTIME_DIR": "x", "XDG_STATE_HOME": "/s"}.get, self())
-	if d := cmp.Diff(want, got); err != nil || d != "" {
-		t.Error(err, d)
 	}
 }
 
@@ -87,7 +72,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := resolve(absent, tt.env.get, self())
+			got, err := resolve(absent, names{}, tt.env.get, self())
 			wantError(t, err, tt.want...)
 			if got != (Paths{}) {
 				t.Errorf("paths beside the error: %+v", got)
@@ -114,7 +99,7 @@ func TestUnreadableSystemConfiguration(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := resolve(file+"/guard.toml", vars{"HOME": "/h"}.get, self())
+	_, err := resolve(file+"/guard.toml", names{}, vars{"HOME": "/h"}.get, self())
 	wantError(t, err, "system mode", "not a directory")
 }
 
@@ -125,7 +110,7 @@ func TestK1_SocketPathLength(t *testing.T) {
 		return d + strings.Repeat("x", length-len(d)-len("/guard/operator.sock"))
 	}
 	for length, good := range map[int]bool{106: true, 107: true, 108: false, 200: false} {
-		p, err := resolve(absent, vars{"HOME": "/h", "XDG_RUNTIME_DIR": dir(length)}.get, self())
+		p, err := resolve(absent, names{}, vars{"HOME": "/h", "XDG_RUNTIME_DIR": dir(length)}.get, self())
 		if good {
 			if err != nil || len(p.OperatorSocket) != length {
 				t.Errorf("%d bytes: %d, %v", length, len(p.OperatorSocket), err)
@@ -134,7 +119,7 @@ func TestK1_SocketPathLength(t *testing.T) {
 		}
 		wantError(t, err, dir(length), "bytes", "the limit is 107", "shorter")
 	}
-	_, err := resolve(absent, vars{"HOME": "/h", "XDG_RUNTIME_DIR": dir(108)}.get, self())
+	_, err := resolve(absent, names{}, vars{"HOME": "/h", "XDG_RUNTIME_DIR": dir(108)}.get, self())
 	wantError(t, err, "has 108 bytes")
 }
 
@@ -146,11 +131,11 @@ func TestK2_NoFallbackBelowWorldWritable(t *testing.T) {
 	if err := os.Chmod(open, 0o777|os.ModeSticky); err != nil {
 		t.Fatal(err)
 	}
-	_, err := resolve(absent, vars{"HOME": open + "/home"}.get, self())
+	_, err := resolve(absent, names{}, vars{"HOME": open + "/home"}.get, self())
 	wantError(t, err, "XDG_RUNTIME_DIR is not set", open, "set XDG_RUNTIME_DIR")
 
 	// Who sets the variable has chosen.
-	if _, err := resolve(absent, vars{"HOME": open + "/home", "XDG_RUNTIME_DIR": open + "/rt"}.get, self()); err != nil {
+	if _, err := resolve(absent, names{}, vars{"HOME": open + "/home", "XDG_RUNTIME_DIR": open + "/rt"}.get, self()); err != nil {
 		t.Error(err)
 	}
 }
@@ -163,7 +148,7 @@ func TestK2_RuntimeDirectoryOfAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := resolve(absent, vars{"HOME": "/h", "XDG_RUNTIME_DIR": dir}.get, asked)
+	_, err := resolve(absent, names{}, vars{"HOME": "/h", "XDG_RUNTIME_DIR": dir}.get, asked)
 	wantError(t, err, "XDG_RUNTIME_DIR", dir, "another user")
 }
 

@@ -85,7 +85,7 @@ func newBroker(t *testing.T, names ...string) *broker {
 		t.Fatal(err)
 	}
 	b := &broker{t: t, dir: t.TempDir(), names: names, paths: paths.Paths{
-		Mode: paths.User, RunDir: run, BrokerSocket: filepath.Join(run, "broker.sock"), OperatorSocket: filepath.Join(run, "operator.sock")}}
+		Mode: paths.User, BrokerUID: uint32(os.Getuid()), RunDir: run, BrokerSocket: filepath.Join(run, "broker.sock"), OperatorSocket: filepath.Join(run, "operator.sock")}}
 	b.reply = func(ctl wire.Control) wire.Result {
 		g := &wire.Grant{Session: "s1", Generation: 1, Cycle: 2, State: "PENDING_VERIFICATION", Token: tokenText, TokenInS: 60}
 		if ctl.Verb == wire.VerbRecoverPromote {

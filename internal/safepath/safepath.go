@@ -7,7 +7,8 @@
 //     nobody else
 //   - a world-writable directory is good only if it is root's and sticky, and
 //     what comes next is a directory (no link) of root or the user
-//   - the last directory has mode 0700 or 0755
+//   - the last directory has mode 0700 or 0755; the audit's alone has 2750, for
+//     the one group that may read it
 //   - a file is regular, no link, owned by root or the user, and writable by
 //     nobody else
 //
@@ -81,8 +82,24 @@ func locate(path string, uid uint32) (string, error) {
 	return filepath.Join(w.path(), name), nil
 }
 
-// dir walks to a directory and tests its own mode too.
-func dir(path string, uid uint32) (*walk, error) {
+// GroupDir tests a directory that only uid and root may change and only the
+// group gid may read beside them: its mode is 2750 exactly, so that what is made
+// in it belongs to that group.
+func GroupDir(path string, uid, gid uint32) error {
+	w, err := reach(path, uid)
+	if err != nil {
+		return wrap(path, err)
+	}
+	last := w.stack[len(w.stack)-1]
+	const want = fs.ModeDir | fs.ModeSetgid | 0o750
+	if last.info.Mode() != want || group(last.info) != gid {
+		return wrap(path, refuse(last.path, last.info, "want group %d and mode 2750; run: chgrp %d %q, then: chmod 2750 %q", gid, gid, last.path, last.path))
+	}
+	return nil
+}
+
+// reach walks to a directory, whose own mode is still to be tested.
+func reach(path string, uid uint32) (*walk, error) {
 	if !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("%w: it is relative; give it from / on", ErrUnsafe)
 	}
@@ -90,7 +107,13 @@ func dir(path string, uid uint32) (*walk, error) {
 	if err := w.enter("/"); err != nil {
 		return nil, err
 	}
-	if err := w.follow(path); err != nil {
+	return w, w.follow(path)
+}
+
+// dir walks to a directory and tests its own mode too.
+func dir(path string, uid uint32) (*walk, error) {
+	w, err := reach(path, uid)
+	if err != nil {
 		return nil, err
 	}
 	last := w.stack[len(w.stack)-1]
@@ -128,6 +151,8 @@ func owner(info fs.FileInfo) uint32 {
 	// panics, which denies.
 	return info.Sys().(*syscall.Stat_t).Uid
 }
+
+func group(info fs.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Gid }
 
 func owned(info fs.FileInfo, uid uint32) bool {
 	o := owner(info)

@@ -128,6 +128,27 @@ func TestDir(t *testing.T) {
 	}
 }
 
+// The audit's directory has one mode and one group, and no other place has them.
+func TestGroupDir(t *testing.T) {
+	gid := uint32(os.Getgid())
+	dir := mkdir(t, tree(t)+"/audit", 0o750|fs.ModeSetgid)
+	if err := GroupDir(dir, self(), gid); err != nil {
+		t.Errorf("mode 2750: %v", err)
+	}
+	wantUnsafe(t, Dir(dir, self()), "mode 2750", "want mode 0700 or 0755")
+	wantUnsafe(t, GroupDir(dir, self(), gid+1), "mode 2750", "want group", "chgrp")
+	for _, mode := range []fs.FileMode{0o700, 0o755, 0o750, 0o770 | fs.ModeSetgid, 0o755 | fs.ModeSetgid, 0o750 | fs.ModeSetgid | fs.ModeSticky} {
+		chmod(t, dir, mode)
+		wantUnsafe(t, GroupDir(dir, self(), gid), "audit", octal(mode))
+	}
+	chmod(t, dir, 0o750|fs.ModeSetgid)
+	wantUnsafe(t, GroupDir(mkdir(t, mkdir(t, tree(t)+"/x", 0o775)+"/audit", 0o750|fs.ModeSetgid), self(), gid), "chmod g-w")
+	wantUnsafe(t, GroupDir("audit", self(), gid), "relative")
+	if err := GroupDir(dir+"/none", self(), gid); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+}
+
 func TestAbsentIsNotUnsafe(t *testing.T) {
 	dir := tree(t)
 	for name, err := range map[string]error{
