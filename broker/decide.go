@@ -74,9 +74,9 @@ func (b *Broker) identityRows(c *call) (verdict.Verdict, bool) {
 // program that can't be read (setuid, or ended) tells nothing; the second look
 // finds the ended ones.
 func nestedRuntime(c *call) (name string, pid int, nested bool) {
-	for _, step := range c.path {
-		if step.PID == c.session.Anchor.PID() && c.session.Runtime != runtimes.Exec {
-			continue
+	for i, step := range c.path {
+		if i == 0 && c.gate || step.PID == c.session.Anchor.PID() && c.session.Runtime != runtimes.Exec {
+			continue // known already
 		}
 		exe, err := step.Exe()
 		if err != nil {

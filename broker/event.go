@@ -30,6 +30,7 @@ type call struct {
 	session *session.Session // nil: not inside a live registered session
 	path    []session.Step   // from the caller up to the anchor
 	own     bool             // the host itself sent it
+	gate    bool             // the caller was seen to run the installed gate
 	note    string           // what a call that has run was found to be
 
 	lowerings   uint64 // the lease's count when it was first looked at

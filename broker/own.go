@@ -1,7 +1,7 @@
 package broker
 
 import (
-	"os"
+	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/runtimes"
 	"leaseguard.internal/internal/wire"
@@ -22,10 +22,15 @@ func (b *Broker) hostsOwn(c *call) bool {
 // installedGate says whether the caller runs the gate that stands beside the
 // broker: that very file, whatever name somebody's own mounts give to another.
 func (b *Broker) installedGate(c *call) bool {
+	if c.gate {
+		return true
+	}
 	runs, err := c.peer.Process().ExeFile()
 	if err != nil {
 		return false
 	}
-	gate, err := os.Stat(b.gate)
-	return err == nil && os.SameFile(gate, runs)
+	var gate unix.Stat_t
+	err = unix.Stat(b.gate, &gate)
+	c.gate = err == nil && gate.Dev == runs.Dev && gate.Ino == runs.Ino
+	return c.gate
 }

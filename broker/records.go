@@ -73,7 +73,9 @@ func (c *call) record(b *Broker, v verdict.Verdict) audit.Record {
 			r.Code = c.note
 		}
 	}
-	if exe, err := c.peer.Process().Exe(); err == nil {
+	if c.gate {
+		r.CallerExe = b.gate
+	} else if exe, err := c.peer.Process().Exe(); err == nil {
 		r.CallerExe = exe
 	}
 	if s := c.session; s != nil {

@@ -1,8 +1,10 @@
 package peer
 
 import (
-	"os"
+	"fmt"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/proc"
 )
@@ -76,43 +78,57 @@ func (p *Process) StartTime() uint64 {
 
 // Exe returns the path of the program that the process runs now; the process
 // may change it at any time by exec. " (deleted)" follows if the file is gone.
-func (p *Process) Exe() (string, error) {
-	if p == nil {
-		return "", ErrGone
-	}
-	var path string
-	err := p.withDir(func(d proc.Dir) (err error) {
-		path, err = d.Exe()
-		return err
-	})
-	return path, err
-}
+func (p *Process) Exe() (string, error) { return p.link("exe") }
 
 // Cwd returns the process's working directory, as the kernel gives it: " (deleted)"
 // follows when the directory is gone.
-func (p *Process) Cwd() (string, error) {
-	var cwd string
-	err := p.withDir(func(d proc.Dir) (err error) {
-		cwd, err = d.Cwd()
-		return err
-	})
-	return cwd, err
-}
+func (p *Process) Cwd() (string, error) { return p.link("cwd") }
 
 // ExeFile describes the program file that the process runs now: by it, not by
 // the path that Exe gives, two programs are told apart.
-func (p *Process) ExeFile() (os.FileInfo, error) {
-	if p == nil {
-		return nil, ErrGone
-	}
-	var info os.FileInfo
-	err := p.withDir(func(proc.Dir) (err error) {
-		// By number, between two looks that the pidfd still holds it.
-		info, err = os.Stat("/proc/" + strconv.Itoa(p.pid) + "/exe")
+func (p *Process) ExeFile() (unix.Stat_t, error) {
+	var st unix.Stat_t
+	err := p.byNumber("exe", func(path string) error { return unix.Stat(path, &st) })
+	return st, err
+}
+
+// link reads a link of /proc/PID.
+func (p *Process) link(name string) (target string, err error) {
+	err = p.byNumber(name, func(path string) error {
+		buf := make([]byte, 256)
+		n, err := unix.Readlink(path, buf)
+		if n == len(buf) {
+			buf = make([]byte, unix.PathMax)
+			n, err = unix.Readlink(path, buf)
+		}
+		if err == nil && n == len(buf) {
+			err = unix.ENAMETOOLONG
+		}
+		target = string(buf[:max(n, 0)])
 		return err
 	})
-	if err == nil {
-		err = p.unreaped()
+	if err != nil {
+		return "", err
 	}
-	return info, err
+	return target, nil
+}
+
+// byNumber runs read on a name below /proc/PID. That the pidfd still answers for
+// a process with the number afterwards says that the number was its own all the
+// time: so it need not be held by a directory, which costs thrice as much.
+func (p *Process) byNumber(name string, read func(path string) error) error {
+	if p == nil {
+		return ErrGone
+	}
+	err := read("/proc/" + strconv.Itoa(p.pid) + "/" + name)
+	if goneErr := p.unreaped(); goneErr != nil {
+		return goneErr
+	}
+	switch {
+	case err == unix.ESRCH, err == unix.ENOENT: // a zombie has neither program nor directory
+		return ErrGone
+	case err != nil:
+		return fmt.Errorf("reading %s of process %d: %w", name, p.pid, err)
+	}
+	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"leaseguard.internal/internal/proc"
 	"leaseguard.internal/internal/testproc"
 )
@@ -80,10 +82,21 @@ func TestOpen(t *testing.T) {
 		if st, err := d.Stat(); err != nil || st.StartTime != p.StartTime() {
 			t.Errorf("start time %d, want %d (%v)", p.StartTime(), st.StartTime, err)
 		}
-		if want, _ := d.Exe(); want == "" {
-			t.Error("no program to compare with")
-		} else if exe, err := p.Exe(); err != nil || exe != want {
+		want, _ := os.Executable() // testproc's children are this program
+		if exe, err := p.Exe(); err != nil || exe != want {
 			t.Errorf("Exe = %q, %v; want %q", exe, err, want)
+		}
+		if dir, _ := os.Getwd(); dir != "" {
+			if cwd, err := p.Cwd(); err != nil || cwd != dir {
+				t.Errorf("Cwd = %q, %v; want %q", cwd, err, dir)
+			}
+		}
+		var file unix.Stat_t
+		if err := unix.Stat(want, &file); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := p.ExeFile(); err != nil || st.Ino != file.Ino || st.Dev != file.Dev {
+			t.Errorf("ExeFile = %d:%d, %v; want %d:%d", st.Dev, st.Ino, err, file.Dev, file.Ino)
 		}
 		if (p.Inode() != 0) != k.pidfs {
 			t.Errorf("inode %d with pidfs %v", p.Inode(), k.pidfs)
@@ -116,6 +129,9 @@ func TestZombieAndReaped(t *testing.T) {
 		child.Reap(nil)
 		if held.Alive() {
 			t.Error("a reaped process is alive")
+		}
+		if _, err := held.ExeFile(); !errors.Is(err, ErrGone) {
+			t.Errorf("ExeFile of a reaped process: %v, want ErrGone", err)
 		}
 		if _, err := held.Exe(); !errors.Is(err, ErrGone) {
 			t.Errorf("Exe of a reaped process: %v, want ErrGone", err)

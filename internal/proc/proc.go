@@ -75,28 +75,6 @@ func (d Dir) Status() (Status, error) {
 	return st, nil
 }
 
-// Exe returns the path of the program that the process runs, as the kernel
-// gives it: " (deleted)" follows when the file is gone.
-func (d Dir) Exe() (string, error) { return d.link("exe") }
-
-// Cwd returns the working directory of the process.
-func (d Dir) Cwd() (string, error) { return d.link("cwd") }
-
-func (d Dir) link(name string) (string, error) {
-	if d.pid == 0 {
-		return "", fmt.Errorf("reading %s: no process is open", name)
-	}
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(d.fd, name, buf)
-	if err != nil {
-		return "", fmt.Errorf("reading %s of process %d: %w", name, d.pid, err)
-	}
-	if n == len(buf) {
-		return "", fmt.Errorf("reading %s of process %d: path has %d bytes or more", name, d.pid, n)
-	}
-	return string(buf[:n]), nil
-}
-
 func (d Dir) read(name string) ([]byte, error) {
 	if d.pid == 0 {
 		return nil, fmt.Errorf("reading %s: no process is open", name)
