@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"leaseguard.internal/broker/checkpoint"
@@ -18,6 +19,7 @@ import (
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/passphrase"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/wire"
@@ -60,6 +62,10 @@ type Broker struct {
 	gate     string        // the installed gate
 	since    clock.Instant // when this broker started
 
+	named       named // who may be an operator, in system mode
+	passphrases *passphrase.Checker
+	secret      atomic.Bool // a passphrase was set when last looked
+
 	calls, looking   *slots // connections of the two sockets
 	operators        *slots // of proved operators, insiders of sessions that ask there
 	insiders, grants *slots // grants are operators' requests that wait for the disk
@@ -73,7 +79,7 @@ type Broker struct {
 // Start takes the lock, opens store and audit, brings back the sessions whose
 // anchors still live, and listens. Nothing is listening when it fails.
 func Start(opt Options) (_ *Broker, err error) {
-	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), proofs: newProofs()}
+	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), proofs: newProofs(), passphrases: passphrase.NewChecker(opt.Clock)}
 	defer func() {
 		if err != nil {
 			_ = b.release() // the first error tells more
@@ -94,6 +100,9 @@ func Start(opt Options) (_ *Broker, err error) {
 		return nil, err
 	}
 	if b.catalog, err = catalog.New(opt.Config.Tools); err != nil {
+		return nil, err
+	}
+	if b.named, err = namedOperators(opt.Config.Identity.Operators); err != nil {
 		return nil, err
 	}
 	if err = b.openState(); err != nil {
@@ -134,6 +143,11 @@ func (b *Broker) openState() (err error) {
 		return err
 	}
 	b.key = b.store.Key()
+	secret, err := b.store.Passphrase()
+	if err != nil {
+		return err
+	}
+	b.secret.Store(secret != passphrase.Hash{})
 	var stored *audit.Head
 	head, ok, err := b.store.Head()
 	if err != nil {

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -29,7 +28,12 @@ func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) 
 	}
 	// Who calls is known before a byte is read: sessions have few slots of their
 	// own, and none of an operator's.
-	caller := b.identify(p)
+	groups, err := b.groupsOf(conn)
+	if err != nil {
+		b.opt.Log.Info("refusing a peer of the operator socket", "pid", p.PID(), "error", err)
+		return
+	}
+	caller := b.identify(p, groups)
 	kind := b.operators
 	if caller.refused != "" || caller.session != nil {
 		kind = b.insiders
@@ -69,42 +73,7 @@ func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, verbTime)
 	defer cancel()
-	b.result(conn, b.perform(ctx, p, caller, ctl, req.Body))
-}
-
-// caller is who connected to the operators' socket.
-type caller struct {
-	session *session.Session // it is inside this one
-	refused string           // why it is no operator, although it is in no session
-}
-
-// identify proves that the peer is an operator, or finds what it is.
-func (b *Broker) identify(p peer.Peer) caller {
-	s, _, err := b.sessions.Find(p.Process())
-	switch {
-	case err == nil:
-		return caller{session: s}
-	case !errors.Is(err, session.ErrNotRegistered):
-		return caller{refused: "its ancestors could not be proved: " + err.Error()}
-	case p.UID() != b.opt.UID && p.UID() != 0:
-		return caller{refused: "uid " + itoa(int(p.UID())) + " is not the broker's"}
-	}
-	return caller{}
-}
-
-// perform runs an operator's verb. Who they are is asked again: the caller may
-// have been put into a session since it connected.
-func (b *Broker) perform(ctx context.Context, p peer.Peer, was caller, ctl wire.Control, body []byte) wire.Result {
-	now := b.identify(p)
-	switch {
-	case now.session != nil && now.session == was.session && ctl.Verb == wire.VerbStatus:
-		return wire.Result{Status: b.status(now.session)}
-	case now.session != nil:
-		return b.notOperator(p, ctl, "the caller is inside session "+now.session.ID)
-	case now.refused != "" || was != (caller{}):
-		return b.notOperator(p, ctl, cmp.Or(now.refused, was.refused, "its session has ended"))
-	}
-	return b.verb(ctx, ctl, body)
+	b.result(conn, b.perform(ctx, p, groups, caller, ctl, req.Body))
 }
 
 // committedHead is the newest record on disk. The very first is waited for, so
@@ -116,13 +85,6 @@ func (b *Broker) committedHead(ctx context.Context) audit.Head {
 		}
 	}
 	return b.audit.Head()
-}
-
-func (b *Broker) notOperator(p peer.Peer, ctl wire.Control, cause string) wire.Result {
-	// The session that the caller names is his own text, and no key of ours.
-	b.recordOften(audit.Record{Event: audit.EventSession, Code: string(verdict.NotOperator), CallerPID: p.PID(),
-		Reason: "verb " + verdict.Object(string(ctl.Verb)) + " for " + verdict.Object(ctl.Session) + ": " + cause})
-	return wire.Result{Error: wireError(verdict.NotOperator, "serving", "an operator's command", cause, "run it from a terminal outside any session")}
 }
 
 func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.Result {
@@ -137,12 +99,12 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 	case wire.VerbStop:
 		b.stop()
 		return wire.Result{}
-	case wire.VerbContext, wire.VerbVerify, wire.VerbPromote, wire.VerbApprove, wire.VerbRenew:
+	case wire.VerbContext, wire.VerbVerify, wire.VerbPromote, wire.VerbApprove, wire.VerbRenew, wire.VerbPassphrase:
 		if !b.grants.take() { // those that wait for the disk leave room for those that revoke
 			return wire.Result{Error: wireError(verdict.BrokerBusy, "running", verdict.Object(string(ctl.Verb)), "as many approvals as it can hold are being written", "try again")}
 		}
 		defer b.grants.give()
-		return b.grant(ctx, ctl, body)
+		return b.raise(ctx, ctl, body)
 	default:
 		return wire.Result{Error: wireError(verdict.BadRequest, "running", verdict.Object(string(ctl.Verb)), "this socket doesn't take the verb", "guard broker restart, if guard was upgraded")}
 	}

@@ -146,6 +146,14 @@ func (r *Registry) All() []*Session {
 	return all
 }
 
+// HasUser says whether the user has a session, also one whose end hasn't been
+// told yet.
+func (r *Registry) HasUser(uid uint32) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.users[uid] > 0
+}
+
 // Len returns how many sessions there are.
 func (r *Registry) Len() int {
 	r.mu.RLock()
