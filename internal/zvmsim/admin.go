@@ -63,7 +63,7 @@ func (s *Server) admin(w http.ResponseWriter, r *http.Request, name string) {
 			status = http.StatusNotFound
 		}
 	}
-	send(w, reply{status: status}, append(jsonText(shown), '\n'))
+	send(r.Context(), w, reply{status: status}, append(jsonText(shown), '\n'))
 }
 
 // filtered returns the requests of one op, and those after a sequence number.

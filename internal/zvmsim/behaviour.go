@@ -58,32 +58,6 @@ func (l Latency) check() error {
 	return nil
 }
 
-// Settings hold for the whole server.
-type Settings struct {
-	TokenLife    Span   `json:"token_life"`     // expires_in; tokens really expire
-	AnyScope     bool   `json:"any_scope"`      // accept tokens that were asked for without scope=openid
-	CamelCase    bool   `json:"camel_case"`     // keys as in the published specification
-	EnumNames    bool   `json:"enum_names"`     // status and the like as names
-	OldBuild     bool   `json:"old_build"`      // Link_{0} beside Link, and 500 where newer builds say 400
-	Filters      string `json:"filters"`        // exact (default), substring or ignore
-	UnknownVM400 bool   `json:"unknown_vm_400"` // a vmName that nobody has: 400 in place of an empty list
-	InCloud      bool   `json:"in_cloud"`       // only /zic/api/v1 is there: the other product
-	Skew         Span   `json:"skew"`           // ZVM time minus true time
-}
-
-// settingKeys are the settings' names, as --setting takes them.
-var settingKeys = []string{"token_life", "any_scope", "camel_case", "enum_names", "old_build", "filters", "unknown_vm_400", "in_cloud", "skew"}
-
-func (s Settings) check() error {
-	if s.TokenLife < Span(time.Second) || s.TokenLife > Span(24*time.Hour) {
-		return fmt.Errorf("token_life %v is out of range: want 1s to 24h", time.Duration(s.TokenLife))
-	}
-	if s.Filters != "" && s.Filters != "exact" && s.Filters != "substring" && s.Filters != "ignore" {
-		return fmt.Errorf("filters %q isn't known: want exact, substring or ignore", s.Filters)
-	}
-	return nil
-}
-
 // Outcome is what becomes of an insert.
 type Outcome string
 
@@ -108,6 +82,8 @@ type Faults struct {
 	SubStatus  jsontext.Value `json:"sub_status,omitzero"`  // likewise
 	OmitStatus bool           `json:"omit_status,omitzero"` // no status at all
 	Latency    Latency        `json:"latency,omitzero"`     // before the server's
+	Halted     bool           `json:"halted,omitzero"`      // replication stands: no checkpoint is made, and inserts stay in progress
+	Testing    bool           `json:"testing,omitzero"`     // a failover test runs; checkpoints go on
 }
 
 func (f Faults) check() error {
@@ -138,6 +114,7 @@ type Answer struct {
 	Reset    bool   `json:"reset,omitzero"`    // reset the connection in place of an answer
 	Cut      bool   `json:"cut,omitzero"`      // send half of the body, then close
 	Delay    Span   `json:"delay,omitzero"`    // on top of the latency; 1h is a hang
+	Slow     Span   `json:"slow,omitzero"`     // the body comes in pieces over this time
 }
 
 func (a Answer) check() error {
@@ -147,8 +124,8 @@ func (a Answer) check() error {
 	if a.Status != 0 && (a.Status < 200 || a.Status > 599) {
 		return fmt.Errorf("answer with status %d: want 200 to 599", a.Status)
 	}
-	if a.After < 0 || a.Times < 0 || a.Delay < 0 {
-		return fmt.Errorf("answer for op %q: after, times and delay can't be negative", a.Op)
+	if a.After < 0 || a.Times < 0 || a.Delay < 0 || a.Slow < 0 {
+		return fmt.Errorf("answer for op %q: after, times, delay and slow can't be negative", a.Op)
 	}
 	return nil
 }

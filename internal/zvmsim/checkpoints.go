@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +22,7 @@ func (s *Server) listCheckpoints(c *call) reply {
 	from, to := time.Time{}, time.Unix(1<<40, 0)
 	for key, bound := range map[string]*time.Time{"startdate": &from, "enddate": &to} {
 		if text := c.query[key]; text != "" {
-			t, err := parseDate(text)
+			t, err := s.parseDate(text)
 			if err != nil {
 				return s.malformed("failed parsing %q as a date", text)
 			}
@@ -79,6 +78,9 @@ func (s *Server) insertCheckpoint(c *call) reply {
 	if err != nil || strings.TrimSpace(tag) == "" {
 		return s.malformed("the checkpoint name is missing or empty")
 	}
+	if s.now.Settings.Viewer {
+		return message(http.StatusForbidden, "the role of this account lacks the permission Manage VPG")
+	}
 	f := s.faults(c.group)
 	outcome := c.group.outcome(f)
 	if outcome == InsertRefused {
@@ -126,7 +128,7 @@ func (g *group) outcome(f Faults) Outcome {
 		return f.Insert
 	case *g.spec.Protected == entities["AWS"] || *g.spec.Protected == entities["Azure"]:
 		return InsertNoTag
-	case g.stands():
+	case g.stands(f):
 		return InsertStuck
 	default:
 		return InsertTag
@@ -145,7 +147,7 @@ func tagOf(body []byte) (string, error) {
 // oneTask serves GET /v1/tasks/ID.
 func (s *Server) oneTask(c *call) reply {
 	i := s.insertByTask(c.arg)
-	if i == nil {
+	if life := time.Duration(s.now.Settings.TaskLife); i == nil || life > 0 && c.now >= i.ends.Add(life) {
 		return message(http.StatusNotFound, "task %q was not found", c.arg)
 	}
 	c.rec.Tag, c.rec.Task = i.tag, i.task
@@ -194,19 +196,22 @@ func (i *insert) state(now clock.Instant) (state, progress int, reason any) {
 }
 
 // dateForms are what the API reads, from the whole form down to the year.
-// Without a zone a date is in the server's own time, which here is UTC.
+// Without a zone a date is in the server's local time.
 var dateForms = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04Z", "2006-01-02T15:04",
 	"2006-01-02T15", "2006-01-02", "2006-01", "2006",
 }
 
-func parseDate(text string) (time.Time, error) {
-	i := slices.IndexFunc(dateForms, func(form string) bool {
-		_, err := time.Parse(form, text)
-		return err == nil
-	})
-	if i < 0 {
-		return time.Time{}, fmt.Errorf("reading date %q: no known form", text)
+func (s *Server) parseDate(text string) (time.Time, error) {
+	zone := time.FixedZone("", int(time.Duration(s.now.Settings.LocalOffset)/time.Second))
+	for _, form := range dateForms {
+		in := zone
+		if strings.HasSuffix(form, "Z") { // a letter of the form, not the zone that it stands for
+			in = time.UTC
+		}
+		if t, err := time.ParseInLocation(form, text, in); err == nil {
+			return t, nil
+		}
 	}
-	return time.Parse(dateForms[i], text)
+	return time.Time{}, fmt.Errorf("reading date %q: no known form", text)
 }

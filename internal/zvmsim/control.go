@@ -59,6 +59,14 @@ func (s *Server) known(vpg string, f Faults) error {
 	return f.check()
 }
 
+// settle brings every journal up to now, before something changes how it goes
+// on: what is past keeps the clock and the faults that it was made with.
+func (s *Server) settle() {
+	for _, g := range s.groups {
+		g.advance(s, s.clk.Now())
+	}
+}
+
 func (s *Server) restore() {
 	s.now = s.initial.clone()
 	s.counts = make([]int, len(s.now.Answers))
@@ -77,6 +85,7 @@ func (s *Server) Set(vpg string, f Faults) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f.Latency = maps.Clone(f.Latency)
+	s.settle()
 	s.now.Faults[vpg] = f
 	return nil
 }
@@ -88,6 +97,7 @@ func (s *Server) Clear(vpg string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	delete(s.now.Faults, vpg)
 	return nil
 }
@@ -96,6 +106,7 @@ func (s *Server) Clear(vpg string) error {
 func (s *Server) ClearAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.settle()
 	clear(s.now.Faults)
 }
 
@@ -124,9 +135,7 @@ func (s *Server) SetSettings(set Settings) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range s.groups { // what is past keeps the clock it was made with
-		g.advance(s, s.clk.Now())
-	}
+	s.settle()
 	s.now.Settings = set
 	return nil
 }
@@ -155,9 +164,7 @@ func (s *Server) ClearAnswers() {
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, g := range s.groups {
-		g.advance(s, s.clk.Now())
-	}
+	s.settle()
 	s.restore()
 	s.forget()
 }

@@ -26,6 +26,5 @@
 // The admin endpoint asks for no token: whoever reaches the port commands the
 // simulator. It simulates; it must never listen where that matters.
 //
-// Left out, with room for it: Windows sessions (/v1/session), tasks that
-// vanish, older date forms, XML.
+// Left out: XML, and all that has nothing to do with checkpoints.
 package zvmsim

@@ -2,6 +2,7 @@ package zvmsim
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"time"
 
@@ -30,13 +31,17 @@ type enum struct {
 // absent marks a field that isn't sent.
 type absent struct{}
 
-// stamp is a time as a v10 appliance sends it.
+// stamp is a time, written as the server's build does.
 type stamp time.Time
 
 const stampForm = "2006-01-02T15:04:05.000Z"
 
 // style is how a server writes its JSON.
-type style struct{ camel, names, old bool }
+type style struct {
+	camel, names, old bool
+	dates             string        // of Settings
+	offset            time.Duration // of the server's local time
+}
 
 // bytes encodes a body; what is text already stays as it is.
 func (st style) bytes(body any) []byte {
@@ -69,11 +74,27 @@ func (st style) write(enc *jsontext.Encoder, v any) error {
 		}
 		return enc.WriteToken(jsontext.Int(int64(v.n)))
 	case stamp:
-		return enc.WriteToken(jsontext.String(time.Time(v).UTC().Format(stampForm)))
+		return enc.WriteToken(jsontext.String(st.date(time.Time(v))))
 	case jsontext.Value:
 		return enc.WriteValue(v)
 	default:
 		return json.MarshalEncode(enc, v)
+	}
+}
+
+// date writes a time. The milliseconds of the old forms count in UTC, whatever
+// zone stands behind them.
+func (st style) date(t time.Time) string {
+	switch st.dates {
+	case "iso":
+		return t.UTC().Format("2006-01-02T15:04:05Z")
+	case "epoch":
+		return fmt.Sprintf("/Date(%d)/", t.UnixMilli())
+	case "epoch_zone":
+		zone := time.FixedZone("", int(st.offset/time.Second))
+		return fmt.Sprintf("/Date(%d%s)/", t.UnixMilli(), t.In(zone).Format("-0700"))
+	default:
+		return t.UTC().Format(stampForm)
 	}
 }
 

@@ -174,9 +174,10 @@ func FuzzFlags(f *testing.F) {
 
 func FuzzRequestText(f *testing.F) {
 	f.Add([]byte(`{"checkpointName":"t"}`), "2026-03-01T10:00:00Z", "/v1/vpgs/x/checkpoints")
+	s := &Server{}
 	f.Fuzz(func(_ *testing.T, body []byte, date, path string) {
 		_, _ = tagOf(body)
-		_, _ = parseDate(date)
+		_, _ = s.parseDate(date)
 		for _, r := range routes {
 			match(r.path, path)
 		}

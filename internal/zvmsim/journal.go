@@ -48,8 +48,11 @@ type group struct {
 	pending []*insert     // tags that will appear here
 }
 
-// stands tells whether replication is halted, so that no checkpoint is made.
-func (g *group) stands() bool { return g.spec.SubStatus >= 24 && g.spec.SubStatus <= 26 }
+// stands tells whether replication is halted, so that no checkpoint is made: the
+// peer is disconnected or the VPG paused, or a fault says so.
+func (g *group) stands(f Faults) bool {
+	return f.Halted || g.spec.SubStatus >= 24 && g.spec.SubStatus <= 26
+}
 
 func (g *group) keeps() time.Duration { return time.Duration(g.spec.JournalMinutes) * time.Minute }
 
@@ -58,7 +61,7 @@ func (g *group) keeps() time.Duration { return time.Duration(g.spec.JournalMinut
 func (g *group) fill(s *Server, position int, now clock.Instant) {
 	g.lastID = int64(7000 + 180*position)
 	g.next = now.Add(-g.keeps())
-	if g.stands() {
+	if g.stands(Faults{}) {
 		now = now.Add(-10 * time.Minute)
 	}
 	g.run(s, now, true)
@@ -67,7 +70,11 @@ func (g *group) fill(s *Server, position int, now clock.Instant) {
 // advance makes what has come about until now and drops what the journal no
 // longer holds.
 func (g *group) advance(s *Server, now clock.Instant) {
-	g.run(s, now, !g.stands())
+	stands := g.stands(s.faults(g))
+	g.run(s, now, !stands)
+	if stands && g.next <= now { // what wasn't made is not made up for
+		g.next = now.Add(interval)
+	}
 	g.expire(now)
 }
 

@@ -39,7 +39,10 @@ func (s *Server) vmObject(g *group, vm *VM) obj {
 // vpgObject is a VpgApi.
 func (s *Server) vpgObject(g *group, c *call) obj {
 	status, sub := s.shownStatus(g)
-	history := 0
+	history, test := 0, any(nil)
+	if s.faults(g).Testing {
+		test = obj{{"Stage", "Testing"}}
+	}
 	var earliest any
 	if len(g.points) > 0 {
 		history = int(c.now.Sub(g.points[0].born) / time.Minute)
@@ -65,7 +68,7 @@ func (s *Server) vpgObject(g *group, c *call) obj {
 		{"Priority", enum{priorityMedium, priorityNames}},
 		{"ProgressPercentage", 0},
 		{"BackupEnabled", false},
-		{"ActiveProcessesApi", obj{{"RunningFailOverTestApi", nil}}},
+		{"ActiveProcessesApi", obj{{"RunningFailOverTestApi", test}}},
 		{"HistoryStatusApi", obj{
 			{"ActualHistoryInMinutes", history},
 			{"ConfiguredHistoryInMinutes", g.spec.JournalMinutes},

@@ -122,6 +122,10 @@ func addFaults(b *Behaviour, text string) error {
 		switch {
 		case !set && key == "omit_status":
 			f.OmitStatus = true
+		case !set && key == "halted":
+			f.Halted = true
+		case !set && key == "testing":
+			f.Testing = true
 		case !set:
 			f.Insert = Outcome(key)
 		case key == "tag_on":
@@ -137,7 +141,7 @@ func addFaults(b *Behaviour, text string) error {
 			}
 			f.Code = n
 		default:
-			return fmt.Errorf("fault %q isn't known: want tag, no_tag, task_fails, refused, stuck, omit_status, code:N, tag_on:VPG, status:S or sub_status:S", item)
+			return fmt.Errorf("fault %q isn't known: want tag, no_tag, task_fails, refused, stuck, halted, testing, omit_status, code:N, tag_on:VPG, status:S or sub_status:S", item)
 		}
 	}
 	b.Faults[vpg] = f

@@ -17,6 +17,8 @@ const tokenPath = "/auth/realms/zerto/protocol/openid-connect/token" //nolint:go
 
 var routes = []route{
 	{"POST", tokenPath, OpToken, (*Server).token},
+	{"POST", "/v1/session/add", OpToken, (*Server).addSession},
+	{"DELETE", "/v1/session", OpToken, (*Server).endSession},
 	{"GET", "/v1/vms", OpVMs, (*Server).listVMs},
 	{"GET", "/v1/vms/*", OpVMs, (*Server).oneVM},
 	{"GET", "/v1/vpgs", OpVPGs, (*Server).listVPGs},
@@ -49,6 +51,10 @@ func (s *Server) route(c *call) reply {
 		if !fits {
 			continue
 		}
+		if !s.offers(r) {
+			c.op = r.op
+			return rep
+		}
 		if r.method != c.r.Method {
 			rep = message(http.StatusMethodNotAllowed, "The requested resource does not support http method")
 			continue
@@ -62,6 +68,15 @@ func (s *Server) route(c *call) reply {
 		return reply{}
 	}
 	return rep
+}
+
+// offers says whether this kind of ZVM has the operation: an appliance logs in
+// by tokens, Windows by sessions.
+func (s *Server) offers(r route) bool {
+	if r.op != OpToken {
+		return true
+	}
+	return s.now.Settings.Windows == (r.path != tokenPath)
 }
 
 func match(pattern, path string) (arg string, fits bool) {

@@ -40,6 +40,7 @@ type reply struct {
 	header map[string]string
 	reset  bool
 	cut    bool
+	slow   time.Duration
 }
 
 // message is an error as the ZVM tells it.
@@ -79,7 +80,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler) // the client or the server has gone
 	}
 	s.finish(c, rep)
-	send(w, rep, data)
+	send(r.Context(), w, rep, data)
 }
 
 func (s *Server) begin() bool {
@@ -96,8 +97,7 @@ func (s *Server) begin() bool {
 func (s *Server) answer(c *call, bodyErr error) (reply, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	set := s.now.Settings
-	c.style = style{set.CamelCase, set.EnumNames, set.OldBuild}
+	c.style = s.now.Settings.style()
 	rep := s.route(c)
 	s.record(c)
 	if c.handler == nil {
@@ -149,7 +149,7 @@ func (a Answer) apply(rep reply) reply {
 	if a.Status != 0 {
 		rep = reply{status: a.Status, body: a.Body}
 	}
-	rep.reset, rep.cut = a.Reset, a.Cut
+	rep.reset, rep.cut, rep.slow = a.Reset, a.Cut, time.Duration(a.Slow)
 	return rep
 }
 
@@ -184,7 +184,7 @@ func (s *Server) finish(c *call, rep reply) {
 	fmt.Fprintf(s.log, "zvm-sim: %d %s %q %d %s\n", c.rec.Seq, c.rec.Op, c.r.Method+" "+c.r.URL.Path, c.rec.Status, time.Duration(c.rec.Took))
 }
 
-func send(w http.ResponseWriter, rep reply, data []byte) {
+func send(ctx context.Context, w http.ResponseWriter, rep reply, data []byte) {
 	if rep.reset {
 		reset(w)
 	}
@@ -203,7 +203,25 @@ func send(w http.ResponseWriter, rep reply, data []byte) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
+	if rep.slow > 0 {
+		data = trickle(ctx, w, rep.slow, data)
+	}
 	_, _ = w.Write(data) // a client that has gone is its own affair
+}
+
+// trickle sends data in pieces over a time and returns the last piece.
+func trickle(ctx context.Context, w http.ResponseWriter, over time.Duration, data []byte) []byte {
+	const pieces = 16
+	size := max(1, len(data)/pieces)
+	for len(data) > size {
+		_, _ = w.Write(data[:size])
+		_ = http.NewResponseController(w).Flush()
+		data = data[size:]
+		if clock.Sleep(ctx, over/pieces) != nil {
+			panic(http.ErrAbortHandler) // the client or the server has gone
+		}
+	}
+	return data
 }
 
 // reset ends the connection with a TCP reset.

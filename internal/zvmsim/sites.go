@@ -67,14 +67,14 @@ func (s *Server) peerObject(p Site) obj {
 
 // serverTime serves GET /v1/serverDateTime/serverDateTimeUtc.
 func (s *Server) serverTime(c *call) reply {
-	return ok(jsonText(s.zvmTime(c.now).UTC().Format(stampForm)))
+	return ok(stamp(s.zvmTime(c.now)))
 }
 
 // echoTime serves GET /v1/serverDateTime/dateTimeArgument: how a date was read.
 func (s *Server) echoTime(c *call) reply {
-	t, err := parseDate(c.query["datetime"])
+	t, err := s.parseDate(c.query["datetime"])
 	if err != nil {
 		return s.malformed("failed parsing %q as a date", c.query["datetime"])
 	}
-	return ok(jsonText(t.UTC().Format(stampForm)))
+	return ok(stamp(t))
 }

@@ -22,6 +22,7 @@ type token struct {
 	ends    clock.Instant
 	openID  bool
 	refresh bool
+	session bool // of a Windows ZVM
 }
 
 // denied is an error as the token endpoint tells it.
@@ -99,11 +100,14 @@ func (s *Server) grant(now clock.Instant, openID, refresh bool) reply {
 	return ok(jsonText(body))
 }
 
-// authorize checks the bearer token of an API request.
+// authorize checks the bearer token or the session of an API request.
 func (s *Server) authorize(c *call) (reply, bool) {
+	if s.now.Settings.Windows {
+		return message(http.StatusUnauthorized, "Unauthorized"), !s.inSession(c)
+	}
 	kind, text, _ := strings.Cut(c.r.Header.Get("Authorization"), " ")
 	t, known := s.tokens[text]
-	if strings.EqualFold(kind, "Bearer") && known && !t.refresh && c.now < t.ends &&
+	if strings.EqualFold(kind, "Bearer") && known && !t.refresh && !t.session && c.now < t.ends &&
 		(t.openID || s.now.Settings.AnyScope) {
 		return reply{}, false
 	}
