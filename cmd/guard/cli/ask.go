@@ -30,7 +30,7 @@ func (c Command) ask(in *initFlags) error {
 	self := ""
 	err := q.ask("URL of the ZVM, https://HOST[:PORT]; empty for none", "", &in.zvm.URL, goodURL)
 	if err == nil && in.zvm.URL != "" {
-		err = q.askZVM(&in.zvm)
+		err = q.askZVM(&in.zvm, in.system)
 	}
 	if err == nil {
 		err = q.ask("VM that this host is (several with commas between), or none", "none", &self, goodSelf)
@@ -39,7 +39,7 @@ func (c Command) ask(in *initFlags) error {
 	return err
 }
 
-func (q questions) askZVM(z *config.ZVM) error {
+func (q questions) askZVM(z *config.ZVM, system bool) error {
 	for _, next := range []struct {
 		text, otherwise string
 		to              *string
@@ -52,6 +52,9 @@ func (q questions) askZVM(z *config.ZVM) error {
 		if err := q.ask(next.text, next.otherwise, next.to, next.good); err != nil {
 			return err
 		}
+	}
+	if system {
+		return nil
 	}
 	answer := ""
 	err := q.ask("the agent runs with your uid and can read that secret; is that acceptable? yes or no", "no", &answer, yesOrNo)

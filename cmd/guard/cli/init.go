@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
@@ -15,6 +16,7 @@ type initFlags struct {
 	zvm              config.ZVM
 	self             []string
 	allowRoot, force bool
+	system, dry      bool
 }
 
 func (c Command) init() *cobra.Command {
@@ -28,14 +30,28 @@ checks the answers and the files that they name as the broker would, before
 anything is written. One that is there is replaced only with --force, and kept
 as guard.toml.old.
 
-Without a ZVM no checkpoint can be taken, and changes that need one are denied.`,
+Without a ZVM no checkpoint can be taken, and changes that need one are denied.
+
+With --system, as root, it puts the machine into system mode: one broker of its
+own user for everybody. It makes the user and groups, directories and units that
+a package has not made, copies the ZVM's secret to where only root reads it, and
+has systemd listen. What is there already stays, so it can be run again.`,
 		Example: `  guard init
   guard init --zvm-url https://zvm.example --zvm-ca-file ca.pem \
     --zvm-client-id guard --zvm-client-secret-file zvm.secret \
     --accept-same-uid --self app-01
-  guard init --self none --force`,
+  guard init --self none --force
+  guard init --system --dry-run --self app-01
+  guard init --system --self app-01`,
 		Args: noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			given := answers(cmd.Flags())
+			if in.system {
+				return c.initSystem(cmd.Context(), in, given)
+			}
+			if in.dry {
+				return usagef("--dry-run goes with --system")
+			}
 			p, err := c.paths()
 			if err != nil {
 				return err
@@ -44,18 +60,17 @@ Without a ZVM no checkpoint can be taken, and changes that need one are denied.`
 				return err
 			}
 			if p.Mode == paths.System {
-				return fmt.Errorf("this machine is in system mode: its configuration is %q, and root writes it", p.Config)
+				return fmt.Errorf("this machine is in system mode: its configuration is %q, and root writes it: guard init --system", p.Config)
 			}
 			if _, err := os.Lstat(p.Config); err == nil && !in.force {
 				return exists(p.Config)
 			}
-			answered := cmd.Flags().NFlag() > 1 || cmd.Flags().NFlag() == 1 && !in.force
 			switch {
-			case !answered && isTerminal(c.Stdin):
+			case !given && isTerminal(c.Stdin):
 				if err := c.ask(&in); err != nil {
 					return err
 				}
-			case !answered && in.force:
+			case !given && in.force:
 				return usagef("--force alone would replace guard.toml by the defaults; give its answers too, such as --self none")
 			}
 			return c.writeConfig(cmd.Context(), p, in)
@@ -72,8 +87,23 @@ Without a ZVM no checkpoint can be taken, and changes that need one are denied.`
 	f.BoolVar(&in.zvm.AcceptSameUID, "accept-same-uid", false, "you know that the agent, with your uid, can read that secret")
 	f.StringArrayVar(&in.self, "self", nil, "VM that this host is (may be given several times), or none")
 	f.BoolVar(&in.allowRoot, "allow-root-sessions", false, "let root launch sessions, against which nothing is enforced")
+	f.BoolVar(&in.system, "system", false, "set up system mode: one broker of its own user for this machine; root")
+	f.BoolVar(&in.dry, "dry-run", false, "with --system: say what would be made, and make nothing")
 	f.BoolVar(&in.force, "force", false, "replace guard.toml; the old one is kept as guard.toml.old")
 	return cmd
+}
+
+// answers says whether a flag answers one of init's questions.
+func answers(flags *pflag.FlagSet) bool {
+	given := false
+	flags.Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "force", "system", "dry-run":
+		default:
+			given = true
+		}
+	})
+	return given
 }
 
 func exists(path string) error {

@@ -72,7 +72,7 @@ func (in initFlags) whole() error {
 		return usagef("give --zvm-ca-file or --zvm-spki-sha256, one of the two: by it the ZVM is told from another server")
 	case half || client == user:
 		return usagef("give --zvm-client-id with --zvm-client-secret-file, or --zvm-username with --zvm-password-file")
-	case !z.AcceptSameUID:
+	case !z.AcceptSameUID && !in.system:
 		return usagef("--accept-same-uid is missing: the agent has your uid and can read that secret; give the flag if you accept that")
 	}
 	return nil

@@ -67,14 +67,14 @@ func (c Command) keepOld(path string) error {
 }
 
 func writeDraft(path string, text []byte) (string, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".guard.toml-*") // mode 0600
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
-		return "", fmt.Errorf("writing guard.toml: %w", err)
+		return "", fmt.Errorf("writing %q: %w", path, err)
 	}
 	_, err = f.Write(text)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		_ = os.Remove(f.Name()) // nothing is left to say but the error
-		return "", fmt.Errorf("writing guard.toml: %w", err)
+		return "", fmt.Errorf("writing %q: %w", path, err)
 	}
 	return f.Name(), nil
 }
@@ -82,16 +82,21 @@ func writeDraft(path string, text []byte) (string, error) {
 // written says what was written, what it still lacks, and what comes next.
 func (c Command) written(ctx context.Context, p paths.Paths, cfg *config.Config) error {
 	fmt.Fprintf(c.Stdout, "wrote %s\n", verdict.Object(p.Config))
-	switch {
-	case cfg.ZVM == nil && cfg.Checkpoint.SelfNone:
-		c.warn([]string{"no [zvm]: only the host's own tools can change anything, unprotected (self = \"none\")"})
-	case cfg.ZVM == nil:
-		c.warn([]string{"no [zvm] and no self = \"none\": every change will be denied"})
-	}
+	c.lacks(cfg)
 	next := "guard launch claude, or: guard launch exec -- COMMAND"
 	if up, err := client.Running(ctx, p); err == nil && up {
 		next = "guard broker restart"
 	}
 	fmt.Fprintf(c.Stdout, "Next: %s\n", next)
 	return nil
+}
+
+// lacks says what can't work with this configuration.
+func (c Command) lacks(cfg *config.Config) {
+	switch {
+	case cfg.ZVM == nil && cfg.Checkpoint.SelfNone:
+		c.warn([]string{"no [zvm]: only the host's own tools can change anything, unprotected (self = \"none\")"})
+	case cfg.ZVM == nil:
+		c.warn([]string{"no [zvm] and no self = \"none\": every change will be denied"})
+	}
 }
