@@ -15,7 +15,6 @@ import (
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/broker/store"
 	"leaseguard.internal/internal/audit"
-	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
@@ -34,7 +33,7 @@ type Checkpoints interface {
 // Options is what a broker needs from its surroundings.
 type Options struct {
 	Paths       paths.Paths
-	Config      *config.Config
+	Config      *config.Config // to start with
 	UID         uint32
 	Clock       clock.Clock
 	Log         *slog.Logger
@@ -51,7 +50,7 @@ type Broker struct {
 	started time.Time
 	key     [32]byte
 
-	catalog  *catalog.Catalog
+	current  atomic.Pointer[settings] // of guard.toml as last read
 	store    *store.Store
 	audit    *audit.Writer
 	floods   *audit.Coalescer
@@ -99,9 +98,11 @@ func Start(opt Options) (_ *Broker, err error) {
 	if b.epoch, err = newEpoch(); err != nil {
 		return nil, err
 	}
-	if b.catalog, err = catalog.New(opt.Config.Tools); err != nil {
+	set, err := newSettings(opt.Config, opt.Checkpoints)
+	if err != nil {
 		return nil, err
 	}
+	b.current.Store(set)
 	if b.named, err = namedOperators(opt.Config.Identity.Operators); err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func (b *Broker) openState() (err error) {
 	}
 	b.audit, err = audit.Open(audit.Options{
 		Dir: p.AuditDir, Clock: b.opt.Clock, Stored: stored, Epoch: b.epoch,
-		Keep: b.opt.Config.Audit.Keep, Max: b.opt.Config.Audit.Max,
+		Keep: b.settings().config.Audit.Keep, Max: b.settings().config.Audit.Max,
 		OnHead: func(h audit.Head) error { return b.store.PutHead(context.Background(), h) },
 	})
 	if err != nil {

@@ -206,7 +206,7 @@ func (f *fixture) expect(r wire.Reply, code string) {
 func (f *fixture) approve(id string) wire.Result {
 	f.t.Helper()
 	ctl := wire.Control{Verb: wire.VerbApprove, Session: id}
-	for _, name := range f.opt.Config.Lease.Context {
+	for _, name := range f.settings().config.Lease.Context {
 		ctl.Documents = append(ctl.Documents, wire.Document{Name: name, Missing: true})
 	}
 	return f.verb(context.Background(), ctl, nil)

@@ -123,8 +123,8 @@ func (b *Broker) secondLook(c *call, v verdict.Verdict) verdict.Verdict {
 
 // protect finds what a call changes and has it checkpointed.
 func (b *Broker) protect(ctx context.Context, c *call) verdict.Verdict {
-	cfg := &b.opt.Config.Checkpoint
-	entry, listed := b.catalog.Find(c.event.Tool)
+	cfg := &c.set.config.Checkpoint
+	entry, listed := c.set.catalog.Find(c.event.Tool)
 	builtin := dialect.Builtin(c.host, c.event.Tool)
 	switch {
 	case builtin == dialect.LeaseOnlyTool && !listed:
@@ -144,7 +144,7 @@ func (b *Broker) protect(ctx context.Context, c *call) verdict.Verdict {
 
 // targets lists the machines that the call changes.
 func (b *Broker) targets(c *call, entry catalog.Entry, listed bool, builtin dialect.BuiltinKind) ([]catalog.Target, verdict.Verdict, bool) {
-	cfg := &b.opt.Config.Checkpoint
+	cfg := &c.set.config.Checkpoint
 	var targets []catalog.Target
 	if listed {
 		found, err := entry.Targets(c.event.Input)
@@ -177,14 +177,14 @@ func (b *Broker) targets(c *call, entry catalog.Entry, listed bool, builtin dial
 
 // checkpoint has every target checkpointed and confirmed.
 func (b *Broker) checkpoint(ctx context.Context, c *call, targets []catalog.Target) verdict.Verdict {
-	if b.opt.Checkpoints == nil {
+	if c.set.checkpoints == nil {
 		return refuse(verdict.CheckpointFailed, "protecting", verdict.Object(targets[0].Name),
 			"guard.toml has no [zvm], so no checkpoint can be taken", "set up the ZVM with: guard init")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer c.conn.CancelOnHangup(cancel)() // a gate that is gone needs no checkpoint
-	infos, err := b.opt.Checkpoints.Ensure(ctx, checkpoint.Request{
+	infos, err := c.set.checkpoints.Ensure(ctx, checkpoint.Request{
 		Session: c.session.Key(), Lowered: c.lowerings, Call: c.id, Targets: targets,
 	})
 	c.checkpoints = infos // the known machines are protected even beside an unknown one
@@ -203,7 +203,7 @@ func (b *Broker) checkpointRefused(c *call, targets []catalog.Target, err error)
 		return refuse(verdict.CheckpointFailed, "protecting", verdict.Object(targets[0].Name), err.Error(), "guard log")
 	}
 	if r.Code == verdict.VMUnknown {
-		return b.choose(c, b.opt.Config.Checkpoint.UnknownVM, verdict.VMUnknown, r.Object, r.Cause, r.Next)
+		return b.choose(c, c.set.config.Checkpoint.UnknownVM, verdict.VMUnknown, r.Object, r.Cause, r.Next)
 	}
 	return refuse(r.Code, "protecting", r.Object, r.Cause, r.Next)
 }
@@ -219,7 +219,7 @@ func (b *Broker) choose(c *call, policy string, code verdict.Code, object, cause
 			v.Context = describe(c.checkpoints)
 		}
 	case "ask":
-		if b.opt.Config.Checkpoint.OnAsk == "host" {
+		if c.set.config.Checkpoint.OnAsk == "host" {
 			v.Kind = verdict.Ask
 		}
 	}

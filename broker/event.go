@@ -27,6 +27,7 @@ type call struct {
 	flags   uint8
 	began   clock.Instant
 	event   dialect.Event
+	set     *settings        // by which it is judged
 	session *session.Session // nil: not inside a live registered session
 	path    []session.Step   // from the caller up to the anchor
 	own     bool             // the host itself sent it
@@ -51,9 +52,10 @@ func (c *call) leave() {
 
 // serveEvent judges one event of a host and answers its gate.
 func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
-	ctx, cancel := context.WithTimeout(ctx, max(b.opt.Config.Launch.Budget-reserve, reserve/5))
+	set := b.settings()
+	ctx, cancel := context.WithTimeout(ctx, max(set.config.Launch.Budget-reserve, reserve/5))
 	defer cancel()
-	c := &call{id: newCallID(), conn: conn, peer: p, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now()}
+	c := &call{id: newCallID(), set: set, conn: conn, peer: p, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now()}
 	s, path, err := b.sessions.Find(p.Process())
 	if err != nil && !errors.Is(err, session.ErrNotRegistered) {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)

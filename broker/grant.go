@@ -22,14 +22,14 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 		return wire.Result{Error: werr}
 	}
 	if ctl.Verb == wire.VerbContext {
-		return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.opt.Config.Lease.Context}}
+		return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.settings().config.Lease.Context}}
 	}
 	arrived := s.Lease(b.opt.Clock.Now()).Lowerings()
 	docs, werr := b.documents(ctl, body)
 	if werr != nil {
 		return wire.Result{Error: werr}
 	}
-	binding := token.Bind(b.catalog.Digest(), docs)
+	binding := token.Bind(b.settings().catalog.Digest(), docs)
 	defer s.Commit()()
 	if werr := b.overtaken(ctx, s, ctl, arrived); werr != nil {
 		return wire.Result{Error: werr}
@@ -85,7 +85,7 @@ func (b *Broker) documents(ctl wire.Control, body []byte) ([]token.Document, *wi
 	if len(body) != 0 {
 		return nil, bad("more was sent than they describe")
 	}
-	if !slices.Equal(names, b.opt.Config.Lease.Context) {
+	if !slices.Equal(names, b.settings().config.Lease.Context) {
 		return nil, bad("they are not those of lease.context")
 	}
 	return docs, nil
@@ -161,7 +161,7 @@ var grantCodes = []struct {
 
 func (b *Broker) grantError(s *session.Session, err error) *wire.Error {
 	if errors.Is(err, lease.ErrTTL) {
-		return wireError(verdict.BadRequest, "verifying session", s.ID, err.Error(), "use whole seconds from 1s up to lease.ttl, which is "+b.opt.Config.Lease.TTL.String())
+		return wireError(verdict.BadRequest, "verifying session", s.ID, err.Error(), "use whole seconds from 1s up to lease.ttl, which is "+b.settings().config.Lease.TTL.String())
 	}
 	for _, g := range grantCodes {
 		if errors.Is(err, g.err) {

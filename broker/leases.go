@@ -48,8 +48,8 @@ func (b *Broker) down(s *session.Session, ev lease.Event) lease.Lease {
 
 // forget ends the reuse of the session's checkpoints.
 func (b *Broker) forget(s *session.Session) {
-	if b.opt.Checkpoints != nil {
-		b.opt.Checkpoints.Forget(s.Key())
+	if zvm := b.settings().checkpoints; zvm != nil {
+		zvm.Forget(s.Key())
 	}
 }
 
@@ -59,7 +59,7 @@ func (b *Broker) begin(ctx context.Context, s *session.Session, ttl *time.Durati
 	if err != nil {
 		return token.Token{}, lease.Lease{}, err
 	}
-	l, _, err := s.Apply(lease.Begin{TTL: ttl, Max: b.opt.Config.Lease.TTL, Binding: binding, Token: t.Hash()}, b.opt.Clock.Now())
+	l, _, err := s.Apply(lease.Begin{TTL: ttl, Max: b.settings().config.Lease.TTL, Binding: binding, Token: t.Hash()}, b.opt.Clock.Now())
 	if err != nil {
 		return token.Token{}, l, err
 	}

@@ -34,7 +34,7 @@ func (b *Broker) seeDirectory(s *session.Session) {
 // operator wants that. An interactive client sends nothing while a dialog waits,
 // so it is only shown.
 func (b *Broker) endUnproved(now clock.Instant) {
-	cfg := &b.opt.Config.Launch
+	cfg := &b.settings().config.Launch
 	if cfg.Unproved != "end" {
 		return
 	}

@@ -84,7 +84,7 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 	if err != nil {
 		return nil, wireError(verdict.Internal, "registering", "pid "+itoa(p.PID()), err.Error(), "launch again")
 	}
-	if privileged && !b.opt.Config.Identity.AllowRootSessions {
+	if privileged && !b.settings().config.Identity.AllowRootSessions {
 		return nil, wireError(verdict.RootSession, "registering", "pid "+itoa(p.PID()),
 			"it runs as root, or with capabilities that let it undo guard",
 			"launch as an ordinary user; or set identity.allow_root_sessions = true in guard.toml, then guard broker restart")
@@ -97,7 +97,7 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 		ID: newSessionID(), Generation: 1, Runtime: r.Runtime, UID: p.UID(), Dir: filepath.Clean(r.Dir), Command: verdict.Cut(verdict.Clean(r.Command), maxCommand),
 		Anchor: anchor, Started: b.opt.Clock.Wall(), Unenforced: privileged, Nonce: randomHex(16), Unattended: r.Unattended,
 	}
-	if b.opt.Config.Lease.Promotion == "self" && r.Runtime != runtimes.Exec {
+	if b.settings().config.Lease.Promotion == "self" && r.Runtime != runtimes.Exec {
 		s.Server = "guard-" + randomHex(8)
 	}
 	if werr := b.resume(s, r.Resume); werr != nil {

@@ -113,7 +113,7 @@ func (b *Broker) restore() error {
 			ID: r.ID, Generation: r.Generation, Runtime: r.Runtime, UID: r.UID, Dir: r.Dir, Command: r.Command,
 			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil, Restored: true, Server: r.Server,
 		}
-		if b.opt.Config.Lease.Promotion != "self" {
+		if b.settings().config.Lease.Promotion != "self" {
 			s.Server = "" // the operator has taken recovery away since
 		}
 		s.Start(r.GateSeen, r.Launched)
