@@ -11,20 +11,11 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-// admit takes the session's slot, then reads and parses the payload. Without
-// admission the verdict is final.
+// admit reads and parses the payload. Without admission the verdict is final.
 func (b *Broker) admit(ctx context.Context, conn *peer.Conn, c *call, h wire.Header) (v verdict.Verdict, admitted bool) {
-	if c.session != nil {
-		leave, ok := c.session.Enter(c.set.config.Limits.CallsPerSession)
-		if !ok {
-			b.drain(conn, h)
-			return busyVerdict("session "+c.session.ID, "it has as many calls in flight as limits.calls_per_session allows"), false
-		}
-		c.release = append(c.release, leave)
-	}
 	limit := c.set.config.Limits.Payload
 	if h.Flags&wire.FlagOversize != 0 || int64(h.BodyLen) > limit {
-		b.drain(conn, h)
+		b.drain(conn, h, bodyTime)
 		return refuse(verdict.Malformed, "reading", "the hook payload", "it is over the limit of limits.payload, "+itoa(int(limit))+" bytes",
 			"make the call smaller, or raise limits.payload"), false
 	}

@@ -34,7 +34,7 @@ func TestUnheardObserversRevoke(t *testing.T) {
 	for name, play := range map[string]func(*fixture){
 		"no slot": func(f *fixture) {
 			f.announce(f.opt.Paths.BrokerSocket, observe(""), 100)
-			f.eventually("the slot is taken", func() bool { return f.calls.used() > 0 })
+			f.eventually("the slot is taken", func() bool { return f.calls.taken() > 0 })
 			f.send(observe(`{"hook_event_name":"PreCompact","session_id":"s"}`))
 		},
 		"malformed": func(f *fixture) {
@@ -66,7 +66,7 @@ func TestPromisedBytesHoldNothing(t *testing.T) {
 	for range 24 {
 		f.announce(f.opt.Paths.BrokerSocket, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide}, wire.MaxPayload)
 	}
-	f.eventually("the promises are read", func() bool { return f.calls.used() >= 24 })
+	f.eventually("the promises are read", func() bool { return f.calls.taken() >= 24 })
 	f.expect(f.ask("Read"), "")
 	f.bytes.mu.Lock()
 	defer f.bytes.mu.Unlock()
@@ -80,12 +80,12 @@ func TestPromisedBytesHoldNothing(t *testing.T) {
 func TestSessionsTakeNoOperatorsSlot(t *testing.T) {
 	f := newFixture(t, nil)
 	f.session()
-	for range 3 * maxInsiders {
+	for range 3 * maxInsidersEach {
 		f.announce(f.opt.Paths.OperatorSocket, wire.Request{Kind: wire.KindControl, Control: []byte("{}")}, 0)
 	}
-	f.eventually("the insiders' slots are full", func() bool { return f.insiders.used() == maxInsiders })
-	if n := f.operators.used(); n != 0 {
-		t.Errorf("a session holds %d of the operators' slots", n)
+	f.eventually("the session has its places", func() bool { return f.insiders.taken() == maxInsidersEach })
+	if n := f.operators.taken(); n != 0 {
+		t.Errorf("a session holds %d of the operators' places", n)
 	}
 }
 

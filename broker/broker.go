@@ -65,14 +65,15 @@ type Broker struct {
 	passphrases *passphrase.Checker
 	secret      atomic.Bool // a passphrase was set when last looked
 
-	calls, looking   *slots // connections of the two sockets
-	operators        *slots // of proved operators, insiders of sessions that ask there
-	insiders, grants *slots // grants are operators' requests that wait for the disk
-	bytes            *budget
-	parsing          chan struct{}
-	listeners        []*peer.Listener
-	work             sync.WaitGroup
-	stop             context.CancelFunc
+	calls, refusals     *pool  // connections of broker.sock: heard, and told that it is busy
+	operators, insiders *pool  // of operator.sock: operators, and sessions that ask there
+	strays              *pool  // of operator.sock: operators that are told that it is busy
+	grants              *slots // operators' requests that wait for the disk
+	bytes               *budget
+	parsing             chan struct{}
+	listeners           []*peer.Listener
+	work                sync.WaitGroup
+	stop                context.CancelFunc
 }
 
 // Start takes the lock, opens store and audit, brings back the sessions whose
@@ -111,8 +112,9 @@ func Start(opt Options) (_ *Broker, err error) {
 	}
 	limits := opt.Config.Limits
 	b.sessions = session.NewRegistry(limits.SessionsPerUID)
-	b.calls, b.looking = newSlots(connections()), newSlots(connections())
-	b.operators, b.insiders, b.grants = newSlots(maxOperators), newSlots(maxInsiders), newSlots(maxGrants)
+	b.calls, b.refusals = newPool(connections()), newPool(connections())
+	b.operators, b.insiders, b.strays = newPool(maxOperators), newPool(maxInsiders), newPool(maxOperators)
+	b.grants = newSlots(maxGrants)
 	b.bytes, b.parsing = newBudget(maxBytes), make(chan struct{}, maxParsing)
 	if err = b.restore(); err != nil {
 		return nil, err
@@ -190,8 +192,8 @@ func (b *Broker) Run(ctx context.Context) error {
 	ctx, b.stop = context.WithCancel(ctx)
 	defer b.stop()
 	b.record(audit.Record{Event: audit.EventBroker, Code: "started", Reason: "broker " + b.opt.Version})
-	b.spawn(func() { b.accept(ctx, b.listeners[0], b.calls, b.serveSession) })
-	b.spawn(func() { b.accept(ctx, b.listeners[1], b.looking, b.serveOperator) })
+	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[0], b.placeCaller, b.serveSession)) })
+	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[1], b.placeOperator, b.serveOperator)) })
 	b.spawn(func() { b.watch(ctx) })
 	b.spawn(func() { b.sweep(ctx) })
 	<-ctx.Done()

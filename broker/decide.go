@@ -107,10 +107,10 @@ func (b *Broker) mutator(ctx context.Context, c *call) verdict.Verdict {
 // between is fine; any event that lowered authority isn't, even if the lease
 // has been verified anew since.
 func (b *Broker) secondLook(c *call, v verdict.Verdict) verdict.Verdict {
-	s, _, err := b.sessions.Find(c.peer.Process())
-	if err != nil || s != c.session || !c.peer.Alive() || !s.Anchor.Alive() {
-		return refuse(verdict.NotRegistered, "judging", verdict.Object(c.event.Tool), "caller or session ended while the call was judged", "launch the session again")
+	if gone, is := b.gone(c); is {
+		return gone
 	}
+	s := c.session
 	l := s.Lease(b.opt.Clock.Now())
 	if l.State() != lease.Verified {
 		return leaseVerdict(c.event.Tool, s, l)
@@ -119,6 +119,17 @@ func (b *Broker) secondLook(c *call, v verdict.Verdict) verdict.Verdict {
 		return refuse(verdict.LeaseRevoked, "judging", verdict.Object(c.event.Tool), "the lease was revoked while the call was judged", "make the call again")
 	}
 	return v
+}
+
+// gone says whether the caller is no longer in the session that it was found in:
+// it, its way up to the anchor, or the anchor has ended. It is asked right before
+// any pass is written.
+func (b *Broker) gone(c *call) (verdict.Verdict, bool) {
+	s, _, err := b.sessions.Find(c.peer.Process())
+	if err == nil && s == c.session {
+		return verdict.Verdict{}, false
+	}
+	return refuse(verdict.NotRegistered, "judging", verdict.Object(c.event.Tool), "caller or session ended while the call was judged", "launch the session again"), true
 }
 
 // protect finds what a call changes and has it checkpointed.

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
@@ -51,19 +50,12 @@ func (c *call) leave() {
 }
 
 // serveEvent judges one event of a host and answers its gate.
-func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
+func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wire.Header) {
 	set := b.settings()
 	ctx, cancel := context.WithTimeout(ctx, max(set.config.Launch.Budget-reserve, reserve/5))
 	defer cancel()
-	c := &call{id: newCallID(), set: set, conn: conn, peer: p, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now()}
-	s, path, err := b.sessions.Find(p.Process())
-	if err != nil && !errors.Is(err, session.ErrNotRegistered) {
-		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
-	}
-	if err == nil {
-		c.session, c.path = s, path
-		c.own = b.hostsOwn(c)
-	}
+	c := &call{id: newCallID(), set: set, conn: conn, peer: g.peer, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now(), session: g.session, path: g.path}
+	c.own = c.session != nil && b.hostsOwn(c)
 	v, admitted := b.admit(ctx, conn, c, h)
 	defer c.leave()
 	if admitted {
@@ -72,22 +64,31 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, p peer.Peer, h
 		// It may have told of lost context; nobody will know.
 		b.lower(c.session, lease.Observed, "an event of the host could not be taken in: "+string(v.Code))
 	}
-	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, b.settle(ctx, c, v)))
+	if v.Kind == verdict.Pass && c.class == classMutator {
+		v = b.commit(ctx, c, v)
+		b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
+		return
+	}
+	if v.Kind != verdict.Deny && c.role == wire.RoleDecide {
+		if gone, is := b.gone(c); is {
+			v = gone
+			b.remember(c, v)
+		}
+	}
+	r := b.outcome(c, v)
+	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
+	b.recordOften(r) // it grants nothing, so that nobody has to wait for it
 }
 
-// settle writes the verdict down and looks once more: the record of a pass waits
+// commit writes the pass of a mutator down and looks once more: its record waits
 // for the disk, and what lowers a lease doesn't wait for that.
-func (b *Broker) settle(ctx context.Context, c *call, v verdict.Verdict) verdict.Verdict {
-	err := b.recordVerdict(ctx, c, v)
-	if v.Kind != verdict.Pass || c.class != classMutator {
-		return v
-	}
-	if err != nil {
+func (b *Broker) commit(ctx context.Context, c *call, v verdict.Verdict) verdict.Verdict {
+	if _, err := b.audit.Append(ctx, b.stamped(b.outcome(c, v))); err != nil {
 		return refuse(verdict.Internal, "recording", verdict.Object(c.event.Tool), "the audit could not be written: "+err.Error(), "guard status")
 	}
 	last := b.secondLook(c, v)
 	if last.Kind != verdict.Pass {
-		_ = b.recordVerdict(ctx, c, last) // takes back the pass that is on record; a denial needs no disk
+		b.recordOften(b.outcome(c, last)) // takes back the pass that is on record; a denial needs no disk
 		b.remember(c, last)
 	}
 	return last

@@ -9,10 +9,12 @@ import (
 
 // Bounds of the whole broker. The per-session ones are in guard.toml's [limits].
 const (
-	maxCalls          = 4096      // connections of either socket at once
-	maxOperators      = 256       // requests of operators at once
+	maxCalls          = 4096      // connections of broker.sock that are heard, and as many that are refused
+	maxLooking        = 32        // connections of a socket that are being looked at
+	maxOperators      = 256       // connections of operators on operator.sock
 	maxGrants         = 128       // of these, such that wait for the disk
-	maxInsiders       = 16        // requests of sessions on operator.sock at once
+	maxInsiders       = 64        // connections of sessions on operator.sock
+	maxInsidersEach   = 4         // of these, such of one session
 	maxBytes          = 256 << 20 // payload bytes in flight
 	maxParsing        = 8         // payloads parsed at once: parsing takes many times their size
 	firstChunk        = 64 << 10  // bytes of a body that are read before more memory is taken
@@ -20,6 +22,7 @@ const (
 	maxEqualPerSecond = 20        // equal records of one session before they are counted
 
 	headerTime = 5 * time.Second  // from accept to a whole header
+	busyTime   = time.Second      // the same for who is to be refused, and then for the rest
 	bodyTime   = 20 * time.Second // from header to a whole body
 	replyTime  = 10 * time.Second // for a peer to take its reply
 	verbTime   = 30 * time.Second // for a control request that goes to disk
@@ -28,25 +31,24 @@ const (
 	reserve    = 5 * time.Second  // kept of the launch budget for everything but the slow steps
 )
 
-// connections is how many each socket may hold: as many as the descriptors allow
-// with room for what an operator needs. A connection takes two, its overflow
-// likewise, and there are two sockets.
+// connections is how many broker.sock may hold of either kind: as many as the
+// descriptors allow with room for what an operator needs. One takes two.
 func connections() int {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return minConnections
 	}
 	free := int(min(files.Cur, 1<<20)) - keptFiles
-	return max(min(free/8, maxCalls), minConnections)
+	return max(min(free/4, maxCalls), minConnections)
 }
 
-// Descriptors are kept for store, audit, anchors' look-ups and operators.
+// Descriptors are kept for store, audit, look-ups, anchors and operators.
 const (
-	keptFiles      = 512
+	keptFiles      = 1024
 	minConnections = 32
 )
 
-// slots counts connections; a full one refuses instead of queueing.
+// slots counts what runs at once; a full one refuses instead of queueing.
 type slots struct{ free chan struct{} }
 
 func newSlots(n int) *slots { return &slots{free: make(chan struct{}, n)} }

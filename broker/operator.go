@@ -20,32 +20,14 @@ import (
 // serveOperator answers one request of operator.sock. A process that has an
 // anchor among its ancestors is a session, whatever it says: it sees itself and
 // nothing else.
-func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) {
-	p, err := conn.Authenticate()
-	if err != nil {
-		b.opt.Log.Info("refusing a peer of the operator socket", "error", err)
-		return
-	}
-	// Who calls is known before a byte is read: sessions have few slots of their
-	// own, and none of an operator's.
+func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, g guest) {
+	p := g.peer
 	groups, err := b.groupsOf(conn)
 	if err != nil {
 		b.opt.Log.Info("refusing a peer of the operator socket", "pid", p.PID(), "error", err)
 		return
 	}
 	caller := b.identify(p, groups)
-	kind := b.operators
-	if caller.refused != "" || caller.session != nil {
-		kind = b.insiders
-	}
-	if !kind.take() {
-		if kind == b.insiders {
-			return
-		}
-		busy = true
-	} else {
-		defer kind.give()
-	}
 	b.deadline(conn, headerTime)
 	h, err := wire.ReadHeader(conn, wire.Limits{Control: wire.MaxControl, Body: wire.MaxContext})
 	if errors.Is(err, io.EOF) {
@@ -55,9 +37,8 @@ func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, busy bool) 
 		b.opt.Log.Info("refusing a request of the operator socket", "pid", p.PID(), "error", err)
 		return
 	}
-	if busy {
-		b.drain(conn, h)
-		b.result(conn, wire.Result{Error: wireError(verdict.BrokerBusy, "answering", "", "as many operator connections as it can hold are open", "try again")})
+	if g.busy != nil {
+		b.turnAway(conn, g, h)
 		return
 	}
 	b.deadline(conn, bodyTime)

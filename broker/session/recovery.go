@@ -31,11 +31,14 @@ var (
 	ErrUnannounced = errors.New("the host's gate has not announced this call")
 )
 
-// Pin makes p the one process of this generation that may recover. It answers
-// nil for the process that is pinned already.
+// Pin makes p the one process of this generation that may recover, as long as
+// the session lives. It answers nil for the process that is pinned already.
 func (s *Session) Pin(p *peer.Process) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.gone { // Release has closed what was held, or is about to
+		return peer.ErrGone
+	}
 	r := &s.recovery
 	if r.pinned != nil {
 		if r.pinned.ID().Same(p.ID()) {

@@ -42,7 +42,6 @@ type Session struct {
 	launched bool
 	gone     bool
 	host     string // the host's own session id, as its events give it
-	inFlight int
 	calls    uint64
 	denied   uint64
 	last     *wire.CheckpointInfo
@@ -176,23 +175,6 @@ func (s *Session) Gone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone
-}
-
-// Enter takes one of the session's call slots. leave gives it back.
-func (s *Session) Enter(limit int) (leave func(), ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.inFlight >= limit {
-		return nil, false
-	}
-	s.inFlight++
-	return s.leave, true
-}
-
-func (s *Session) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.inFlight--
 }
 
 // HostSession notes the host's own session id and answers the earlier one. A

@@ -1,0 +1,158 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/session"
+	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+// door is the way in of one socket. Who connects is looked at before a byte of
+// theirs is read, and is given a place among those of their session and uid, or
+// none. So what a session floods is its own share, and hearing nothing from a
+// peer never costs another one anything.
+type door struct {
+	listener *peer.Listener
+	looking  chan struct{} // held while a peer is looked at, which waits for nobody
+	place    func(*guest) (leave func(), ok bool)
+	serve    func(context.Context, *peer.Conn, guest)
+}
+
+// guest is a peer that has been looked at.
+type guest struct {
+	peer    peer.Peer
+	session *session.Session // nil: it is in none
+	path    []session.Step   // from the peer up to the anchor
+	outside bool             // it is proved to be in none
+	busy    *busy            // it is to hear no more than this; nil: it is heard
+}
+
+// busy says who has taken all that there is for them.
+type busy struct{ who, cause string }
+
+func (y *busy) verdict() verdict.Verdict { return busyVerdict(y.who, y.cause) }
+
+func (y *busy) error(what string) *wire.Error {
+	return wireError(verdict.BrokerBusy, what, y.who, y.cause, "try again")
+}
+
+func newDoor(l *peer.Listener, place func(*guest) (func(), bool), serve func(context.Context, *peer.Conn, guest)) *door {
+	return &door{listener: l, looking: make(chan struct{}, maxLooking), place: place, serve: serve}
+}
+
+// accept takes connections until the listener is closed. It never waits for a
+// peer: only for those before it to be looked at.
+func (b *Broker) accept(ctx context.Context, d *door) {
+	for {
+		conn, err := d.listener.Accept()
+		switch {
+		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
+			if err == nil {
+				_ = conn.Close()
+			}
+			return
+		case err != nil:
+			b.opt.Log.Warn("accepting connection", "error", err)
+			_ = clock.Sleep(ctx, 5*time.Millisecond)
+		default:
+			d.looking <- struct{}{}
+			b.spawn(func() { b.receiveGuest(ctx, conn, d) })
+		}
+	}
+}
+
+// receiveGuest looks at a peer and serves it. A panic in that costs this
+// connection alone: the gate at the other end sees half a reply or none, and
+// denies.
+func (b *Broker) receiveGuest(ctx context.Context, conn *peer.Conn, d *door) {
+	defer func() { _ = conn.Close() }()
+	defer func() {
+		if r := recover(); r != nil {
+			b.opt.Log.Error("a connection's handler panicked", "panic", r, "stack", string(debug.Stack()))
+		}
+	}()
+	g, leave, ok := b.admitGuest(conn, d)
+	if !ok {
+		return
+	}
+	defer leave()
+	d.serve(ctx, conn, g)
+}
+
+// admitGuest finds out who connected and takes their place.
+func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, leave func(), ok bool) {
+	defer func() { <-d.looking }()
+	p, err := conn.Authenticate()
+	if err != nil {
+		b.opt.Log.Info("refusing a peer", "error", err)
+		return guest{}, nil, false
+	}
+	g.peer = p
+	g.session, g.path, err = b.sessions.Find(p.Process())
+	g.outside = errors.Is(err, session.ErrNotRegistered)
+	if err != nil && !g.outside {
+		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
+	}
+	if leave, ok = d.place(&g); !ok {
+		b.unheard(g)
+	}
+	return g, leave, ok
+}
+
+// unheard lowers the lease of a session whose connection can't be taken in: it
+// may have told of lost context.
+func (b *Broker) unheard(g guest) {
+	if g.session != nil && g.session.Launched() {
+		b.lower(g.session, lease.Observed, "an event of the host could not be taken in: the broker is full")
+	}
+}
+
+// placeCaller gives a place at broker.sock: to be heard, or to be told that the
+// broker is busy.
+func (b *Broker) placeCaller(g *guest) (leave func(), ok bool) {
+	limits := &b.settings().config.Limits
+	uid := "uid " + strconv.FormatUint(uint64(g.peer.UID()), 10)
+	t, limit := tree{uid: g.peer.UID()}, limits.SessionsPerUID
+	who, cause := uid, "it has as many connections outside its sessions as limits.sessions_per_uid allows"
+	if s := g.session; s != nil {
+		t, limit = tree{uid: s.UID, session: s}, limits.CallsPerSession
+		who, cause = "session "+s.ID, "it has as many calls in flight as limits.calls_per_session allows"
+	}
+	leave, full := b.calls.take(t, limit)
+	if full == fits {
+		return leave, true
+	}
+	if full == uidFull {
+		who, cause = uid, "it has as many connections as the broker leaves to one user"
+	}
+	g.busy = &busy{who, cause}
+	leave, full = b.refusals.take(t, limit)
+	return leave, full == fits
+}
+
+// placeOperator gives a place at operator.sock. Sessions, and who may be in one,
+// have few of their own there and none of an operator's.
+func (b *Broker) placeOperator(g *guest) (leave func(), ok bool) {
+	t, places, limit := tree{uid: g.peer.UID()}, b.operators, maxOperators
+	if s := g.session; s != nil {
+		t = tree{uid: s.UID, session: s}
+	}
+	if !g.outside {
+		places, limit = b.insiders, maxInsidersEach
+	}
+	leave, full := places.take(t, limit)
+	if full != fits && g.outside {
+		g.busy = &busy{"uid " + strconv.FormatUint(uint64(t.uid), 10), "it has as many connections as the broker leaves to one operator"}
+		leave, full = b.strays.take(t, limit)
+	}
+	return leave, full == fits
+}
