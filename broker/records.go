@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"context"
 	"strconv"
 
 	"leaseguard.internal/broker/lease"
@@ -29,17 +28,10 @@ func (b *Broker) stamped(r audit.Record) audit.Record {
 	return r
 }
 
-// recordVerdict writes a call's outcome. What lets a mutator run is on disk
-// before this returns.
-func (b *Broker) recordVerdict(ctx context.Context, c *call, v verdict.Verdict) error {
-	r := b.stamped(c.record(b, v))
+// outcome counts a call for status and gathers its record.
+func (b *Broker) outcome(c *call, v verdict.Verdict) audit.Record {
 	b.count(c, v)
-	if v.Kind == verdict.Pass && c.class == classMutator {
-		_, err := b.audit.Append(ctx, r)
-		return err
-	}
-	b.recordOften(r)
-	return nil
+	return c.record(b, v)
 }
 
 func (b *Broker) count(c *call, v verdict.Verdict) {
