@@ -29,7 +29,7 @@ import (
 const (
 	payload = `{"session_id":"3f1c9a52-6f0e-4a57-9d0b-7c1f2b8e4d66","transcript_path":"/home/u/.claude/projects/p/3f1c9a52.jsonl",` +
 		`"cwd":"/home/u/p","permission_mode":"default","hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s,"tool_use_id":"toolu_%s"}`
-	readInput = `{"file_path":"/home/u/p/internal/server/handler.go","offset":120,"limit":80}`
+	readInput = `{"file_path":%q,"offset":120,"limit":80}`
 	bashInput = `{"command":"make deploy","description":"Deploy the application"}`
 	passed    = `{}`
 	number    = "%016x"
@@ -38,6 +38,7 @@ const (
 // order tells the client what to do in one slice.
 type order struct {
 	Socket  string `json:"socket"`
+	File    string `json:"file"` // what is read
 	Clients int    `json:"clients"`
 	ForNS   int64  `json:"for_ns"`
 	Changes bool   `json:"changes"` // call a tool that changes something, instead of one that reads
@@ -97,7 +98,7 @@ var calls atomic.Uint64
 
 // run makes calls from all clients at once.
 func (o order) run() (s slice) {
-	tool, input, want := "Read", readInput, passed
+	tool, input, want := "Read", fmt.Sprintf(readInput, o.File), passed
 	if o.Changes {
 		tool, input, want = "Bash", bashInput, "checkpoint 7"
 	}

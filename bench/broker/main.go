@@ -57,6 +57,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	check := flags.Bool("check", false, "exit 1 when a limit is not met")
 	rounds := flags.Int("rounds", 5, "rounds of each measurement")
 	program := flags.String("broker", "bin/guard-broker", "the broker, as make build leaves it")
+	only := flags.String("only", "", "measure nothing but authorize, durable or audit")
 	role := flags.String("role", "", "what a process of the measurement is: for its own use")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -71,7 +72,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	case "client":
 		return drive(stdin, stdout)
 	}
-	r, err := measure(*program, *rounds, stdout)
+	r, err := measure(*program, *rounds, *only, stdout)
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (r ratios) met() bool {
 	return r.authorize <= maxAuthorize && r.durable >= minDurable && r.audit1 >= minAudit1 && r.audit64 >= minAudit64
 }
 
-func measure(program string, rounds int, out io.Writer) (r ratios, err error) {
+func measure(program string, rounds int, only string, out io.Writer) (r ratios, err error) {
 	rig, err := newRig(program)
 	if err != nil {
 		return r, err
@@ -102,14 +103,20 @@ func measure(program string, rounds int, out io.Writer) (r ratios, err error) {
 	defer func() { err = errors.Join(err, rig.close()) }()
 	fmt.Fprintf(out, "medians of %d rounds; authorize at most %.1f, durable at least %.1f, audit at least %.1f (1 writer) and %.0f (64)\n",
 		rounds, maxAuthorize, minDurable, minAudit1, minAudit64)
-	if r.authorize, err = authorize(rig, rounds, out); err != nil {
-		return r, fmt.Errorf("measuring authorize: %w", err)
-	}
-	if r.durable, err = durable(rig, rounds, out); err != nil {
-		return r, fmt.Errorf("measuring durable passes: %w", err)
-	}
-	if r.audit1, r.audit64, err = auditWriter(rig.dir, rounds, out); err != nil {
-		return r, fmt.Errorf("measuring the audit writer: %w", err)
+	for _, m := range []struct {
+		name string
+		run  func() error
+	}{
+		{"authorize", func() (err error) { r.authorize, err = authorize(rig, rounds, out); return err }},
+		{"durable", func() (err error) { r.durable, err = durable(rig, rounds, out); return err }},
+		{"audit", func() (err error) { r.audit1, r.audit64, err = auditWriter(rig.dir, rounds, out); return err }},
+	} {
+		if only != "" && only != m.name {
+			continue
+		}
+		if err := m.run(); err != nil {
+			return r, fmt.Errorf("measuring %s: %w", m.name, err)
+		}
 	}
 	return r, nil
 }

@@ -41,10 +41,13 @@ func (r *rig) session(parent, kind string, argv ...string) (home, caller, error)
 	r.stops = append(r.stops, reader.Close)
 	c := caller{in: in, out: bufio.NewReaderSize(reader, 1<<16)}
 	return h, c, eventually("a first call", func() error { // its gate has to be heard before a lease can be given
-		_, err := c.do(order{Socket: h.socket(), Clients: 1, ForNS: int64(sliceTime)})
+		_, err := c.do(order{Socket: h.socket(), File: r.file(), Clients: 1, ForNS: int64(sliceTime)})
 		return err
 	})
 }
+
+// file is an existing one of a project, as deep as those usually are.
+func (r *rig) file() string { return filepath.Join(r.dir, "real", "guard-gate") }
 
 // round runs two kinds of slices in turn.
 func round(n int, one, other func() (slice, error)) (a, b slice, err error) {
@@ -82,7 +85,9 @@ func authorize(r *rig, rounds int, out io.Writer) (float64, error) {
 		var ratios []float64
 		for range rounds {
 			ask := func(socket string) func() (slice, error) {
-				return func() (slice, error) { return c.do(order{Socket: socket, Clients: clients, ForNS: int64(sliceTime)}) }
+				return func() (slice, error) {
+					return c.do(order{Socket: socket, File: r.file(), Clients: clients, ForNS: int64(sliceTime)})
+				}
 			}
 			a, b, err := round(slicesOf[clients], ask(h.socket()), ask(socket))
 			if err != nil {
