@@ -61,7 +61,6 @@ type Broker struct {
 	gate     string        // the installed gate
 	since    clock.Instant // when this broker started
 
-	named       named // who may be an operator, in system mode
 	passphrases *passphrase.Checker
 	secret      atomic.Bool // a passphrase was set when last looked
 
@@ -104,9 +103,6 @@ func Start(opt Options) (_ *Broker, err error) {
 		return nil, err
 	}
 	b.current.Store(set)
-	if b.named, err = namedOperators(opt.Config.Identity.Operators); err != nil {
-		return nil, err
-	}
 	if err = b.openState(); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (b *Broker) outsider(uid uint32, groups []uint32) string {
 		return ""
 	case !slices.Contains(groups, b.opt.Paths.OperatorGID):
 		return who + " is not in the group " + paths.OperatorGroup
-	case !b.named.has(uid, groups):
+	case !b.settings().operators.has(uid, groups):
 		return who + " is not named in identity.operators"
 	}
 	return ""

@@ -14,6 +14,7 @@ type settings struct {
 	config      *config.Config
 	catalog     *catalog.Catalog
 	checkpoints Checkpoints // nil: no ZVM is configured, and no mutator can pass
+	operators   named       // of identity.operators
 }
 
 func newSettings(cfg *config.Config, checkpoints Checkpoints) (*settings, error) {
@@ -21,7 +22,11 @@ func newSettings(cfg *config.Config, checkpoints Checkpoints) (*settings, error)
 	if err != nil {
 		return nil, fmt.Errorf("reading the catalog: %w", err)
 	}
-	return &settings{config: cfg, catalog: c, checkpoints: checkpoints}, nil
+	operators, err := namedOperators(cfg.Identity.Operators)
+	if err != nil {
+		return nil, err
+	}
+	return &settings{config: cfg, catalog: c, checkpoints: checkpoints, operators: operators}, nil
 }
 
 // settings returns those in force.
