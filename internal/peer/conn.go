@@ -23,7 +23,13 @@ type Conn struct {
 	mu   sync.Mutex
 	peer Peer
 	done bool // Close was called: a Peer made after it would never be closed
+
+	ahead []byte // read, proved, and not yet asked for; only Read and WaitClosed use it
 }
+
+// readAhead is how much is taken at once although less was asked for: a header
+// and the payload behind it then cost one call of the kernel and one proof.
+const readAhead = 4 << 10
 
 // Authenticate reads from the kernel who connected. It refuses a peer that has
 // ended, can't be seen from this pid namespace, or of which anything can't be
@@ -133,13 +139,33 @@ func (c *Conn) Peer() Peer {
 // The kernel never joins bytes of two senders in one read. The sender's pid
 // equals the connector's, and the connector is alive after the read: so the
 // number was its own at the time of sending.
+//
+// It isn't for several goroutines at once.
 func (c *Conn) Read(b []byte) (int, error) {
+	if len(b) == 0 { // recvmsg would take a byte for its credentials
+		return 0, nil
+	}
+	if len(c.ahead) == 0 && len(b) >= readAhead {
+		return c.receive(b)
+	}
+	if len(c.ahead) == 0 {
+		buf := make([]byte, readAhead)
+		n, err := c.receive(buf)
+		if err != nil || n == 0 {
+			return 0, err
+		}
+		c.ahead = buf[:n]
+	}
+	n := copy(b, c.ahead)
+	c.ahead = c.ahead[n:]
+	return n, nil
+}
+
+// receive is one recvmsg and the proof of who sent its bytes.
+func (c *Conn) receive(b []byte) (int, error) {
 	p := c.Peer()
 	if p.proc == nil {
 		return 0, fmt.Errorf("reading: %w", ErrUnauthenticated)
-	}
-	if len(b) == 0 { // recvmsg would take a byte for its credentials
-		return 0, nil
 	}
 	// There is room for the credentials and nothing else: descriptors that an
 	// older kernel would pass on are dropped by it, and MSG_CTRUNC says so.

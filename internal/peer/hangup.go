@@ -17,6 +17,9 @@ var past = time.Unix(1, 0)
 // hold it, as a launcher's is by its exec. Anything that arrives instead is
 // ErrTalks, and the end of ctx its error.
 func (c *Conn) WaitClosed(ctx context.Context) error {
+	if len(c.ahead) > 0 {
+		return fmt.Errorf("waiting for the end of a connection: %w", ErrTalks)
+	}
 	stop := context.AfterFunc(ctx, func() { _ = c.sock.SetReadDeadline(past) })
 	defer stop()
 	var b [1]byte
