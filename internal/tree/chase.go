@@ -1,0 +1,105 @@
+package tree
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strconv"
+
+	"leaseguard.internal/internal/peer"
+)
+
+// chases is how often a look tries to catch a runner.
+const chases = 24
+
+// chase looks for runners: a process that starts the next and ends is never where
+// a listing saw it. But the number that the kernel gave out last is known, and
+// who has it was born a moment ago. A runner that lives for 50 µs is caught in
+// one of a few tries; one that is caught is stopped, and runs no more.
+func (h *hunt) chase() (found int) {
+	for range chases {
+		pid, err := newest()
+		if err != nil {
+			return found // /proc has process directories alone
+		}
+		p, err := peer.Open(pid)
+		if err != nil {
+			h.full = h.full || exhausted(err)
+			continue // it has ended, or is a thread
+		}
+		if !h.caught(p, &found) {
+			_ = p.Close()
+		}
+	}
+	return found
+}
+
+// caught takes p if it belongs to a tree and wasn't known.
+func (h *hunt) caught(p *peer.Process, found *int) (taken bool) {
+	q, child := h.owner(p)
+	if q == nil || !h.room(q) {
+		return false
+	}
+	v := &prey{Process: p, of: q, newborn: child}
+	held, _ := h.take(v)
+	switch {
+	case held && h.stop(v):
+		*found++
+	case held:
+		h.unsure, q.hot = true, true
+	}
+	return true
+}
+
+// owner proves in which tree p is, step by step up to an anchor or to what is
+// held, and whether it is the anchor's own child.
+func (h *hunt) owner(p *peer.Process) (of *quarry, child bool) {
+	steps := -1
+	_ = peer.Ancestors(p, func(up *peer.Process) (bool, error) { // what can't be proved is nobody's
+		steps++
+		if v := h.held[up.PID()]; v != nil && v.ID().Same(up.ID()) {
+			if steps > 0 { // else it is known
+				of = v.of
+			}
+			return true, nil
+		}
+		q := h.anchors[up.PID()]
+		if q == nil || !up.ID().Same(q.Anchor.ID()) {
+			return false, nil
+		}
+		if steps > 0 {
+			of, child = q, steps == 1
+		}
+		return true, nil
+	})
+	if of == nil || !p.Alive() || spared(of, p) {
+		return nil, false
+	}
+	return of, child
+}
+
+// spared says whether p is one, or below one, that stays.
+func spared(q *quarry, p *peer.Process) bool {
+	stays := false
+	_ = peer.Ancestors(p, func(up *peer.Process) (bool, error) {
+		if up.ID().Same(q.Anchor.ID()) {
+			return true, nil
+		}
+		stays = q.Mercy(up) == Spare
+		return stays, nil
+	})
+	return stays
+}
+
+// newest reads the number that was given out last.
+func newest() (int, error) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(text)
+	if len(fields) != 5 {
+		return 0, errors.New("/proc/loadavg isn't understood")
+	}
+	return strconv.Atoi(string(fields[4]))
+}
