@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/strictjson"
+	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -38,11 +40,28 @@ var ErrAnswer = errors.New("unusable answer of the broker")
 type Client struct {
 	socket string
 	uid    uint32
+	closed bool // to who isn't an operator, by the socket's mode
+
+	ask        func(context.Context) (wire.Secret, error) // nil: nobody can be asked
+	passphrase wire.Secret                                // what the last answer was
 }
 
 // Dial returns a client for the broker that p leads to, through operator.sock.
 func Dial(p paths.Paths) *Client {
-	return &Client{socket: p.OperatorSocket, uid: p.BrokerUID}
+	return &Client{socket: p.OperatorSocket, uid: p.BrokerUID, closed: p.Mode == paths.System}
+}
+
+// AskWith makes the client ask for the operator's passphrase when the broker
+// wants it, and not before. What was answered serves all of its requests.
+func (c *Client) AskWith(ask func(context.Context) (wire.Secret, error)) *Client {
+	c.ask = ask
+	return c
+}
+
+// Refused says whether err is the broker's refusal with that code.
+func Refused(err error, code verdict.Code) bool {
+	var refusal *wire.Error
+	return errors.As(err, &refusal) && refusal.Code == string(code)
 }
 
 // DialSession returns a client for what programs of a session ask, through
@@ -60,9 +79,32 @@ func Inside(p paths.Paths) *Client {
 // Do sends one request and returns the broker's answer. A refusal is returned
 // as the *wire.Error that the broker sent.
 func (c *Client) Do(ctx context.Context, ctl wire.Control, body []byte) (wire.Result, error) {
+	res, err := c.once(ctx, ctl, body)
+	if c.ask == nil || !Refused(err, verdict.PassphraseNeeded) {
+		return res, err
+	}
+	// The broker has done nothing yet, so that the request may come again.
+	if c.passphrase == "" {
+		if c.passphrase, err = c.ask(ctx); err != nil {
+			return wire.Result{}, err
+		}
+	}
+	ctl.Passphrase = c.passphrase
+	if res, err = c.once(ctx, ctl, body); Refused(err, verdict.PassphraseWrong) {
+		c.passphrase = ""
+	}
+	return res, err
+}
+
+// once sends a request on a connection of its own.
+func (c *Client) once(ctx context.Context, ctl wire.Control, body []byte) (wire.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	conn, err := peer.Dial(ctx, c.socket, c.uid)
+	if c.closed && errors.Is(err, fs.ErrPermission) {
+		return wire.Result{}, &wire.Error{Code: string(verdict.NotOperator), Message: verdict.Reason(verdict.NotOperator,
+			"opening", verdict.Object(c.socket), "it is for root and the group "+paths.OperatorGroup, "run it as one of them, or have root run: usermod -aG "+paths.OperatorGroup+" USER")}
+	}
 	if err != nil {
 		return wire.Result{}, err
 	}

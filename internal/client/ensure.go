@@ -24,10 +24,15 @@ const (
 // session: a broker that it started would live below that session's anchor.
 var ErrInsideSession = errors.New("no broker runs, and this is inside a session")
 
-// Running reports whether a broker listens for operators. It asks nothing of
-// it: a busy broker isn't a dead one.
+// Running reports whether a broker listens. It asks nothing of it: a busy broker
+// isn't a dead one. In system mode not everybody may open the operators' socket,
+// so there the other one is tried.
 func Running(ctx context.Context, p paths.Paths) (bool, error) {
-	conn, err := peer.Dial(ctx, p.OperatorSocket, p.BrokerUID)
+	socket := p.OperatorSocket
+	if p.Mode == paths.System {
+		socket = p.BrokerSocket
+	}
+	conn, err := peer.Dial(ctx, socket, p.BrokerUID)
 	switch {
 	case err == nil:
 		return true, conn.Close()
