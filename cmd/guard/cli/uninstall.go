@@ -13,7 +13,7 @@ import (
 )
 
 func (c Command) uninstall() *cobra.Command {
-	var purge, yes bool
+	var purge, yes, system bool
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "stop the broker and remove what guard keeps for this user",
@@ -21,10 +21,17 @@ func (c Command) uninstall() *cobra.Command {
 sockets' directory. The audit and the store stay as they are unless --purge is
 given. The programs themselves and the secrets that guard.toml names are yours.
 
+With --system, as root, it takes the machine out of system mode: stops and
+disables the units, and removes what guard init --system wrote, the copy of the
+ZVM's secret with it. Packages are removed by the system's package manager.
+
 Sessions that still run stay gated: with no broker their gate denies every call.`,
-		Example: "  guard uninstall\n  guard uninstall --purge --yes",
+		Example: "  guard uninstall\n  guard uninstall --purge --yes\n  guard uninstall --system",
 		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			if system {
+				return c.uninstallSystem(cmd.Context(), purge, yes)
+			}
 			p, err := c.paths()
 			if err != nil {
 				return err
@@ -33,7 +40,7 @@ Sessions that still run stay gated: with no broker their gate denies every call.
 				return err
 			}
 			if p.Mode == paths.System {
-				return errors.New("this machine is in system mode: its packages are removed by the system's package manager")
+				return errors.New("this machine is in system mode, which root switches off: guard uninstall --system")
 			}
 			doomed := []string{p.Config, p.Config + oldSuffix, p.RunDir}
 			if purge {
@@ -50,6 +57,7 @@ Sessions that still run stay gated: with no broker their gate denies every call.
 			return c.remove(doomed)
 		}),
 	}
+	cmd.Flags().BoolVar(&system, "system", false, "take the machine out of system mode; root")
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the audit and the store too")
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
