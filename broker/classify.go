@@ -1,12 +1,14 @@
 package broker
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
-	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/verdict"
 )
 
@@ -63,7 +65,7 @@ func leaseVerdict(tool string, s *session.Session, l lease.Lease) verdict.Verdic
 // reads them too.
 func (b *Broker) guardFile(c *call) (string, bool) {
 	own := []string{filepath.Dir(b.opt.Paths.Config), b.opt.Paths.StateDir, b.opt.Paths.RunDir}
-	for _, p := range dialect.ReadPaths(c.host, c.event) {
+	for _, p := range c.event.Reads {
 		for _, form := range b.spellings(c, p) {
 			for _, dir := range own {
 				if form == dir || strings.HasPrefix(form, dir+"/") {
@@ -86,8 +88,19 @@ func (b *Broker) spellings(c *call, p string) []string {
 		p = filepath.Join(base, p)
 	}
 	forms := []string{filepath.Clean(p)}
-	if real, err := filepath.EvalSymlinks(p); err == nil {
+	if real, err := resolved(p); err == nil {
 		forms = append(forms, real)
 	}
 	return forms
+}
+
+// resolved asks the kernel where a path leads, which costs three calls however
+// deep it is. What is there isn't opened.
+func resolved(p string) (string, error) {
+	fd, err := unix.Open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	return os.Readlink("/proc/self/fd/" + itoa(fd))
 }

@@ -108,7 +108,7 @@ func withTool(ev Event, fields map[string][]byte) (Event, error) {
 	if jsontext.Value(ev.Input).Kind() != '{' {
 		return Event{}, fmt.Errorf("%w: %s is missing or no object", ErrMalformed, keyInput)
 	}
-	if _, err := claudeReadPaths(ev); err != nil {
+	if ev.Reads, err = claudeReadPaths(ev); err != nil {
 		return Event{}, err
 	}
 	return ev, nil

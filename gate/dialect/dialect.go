@@ -43,7 +43,8 @@ type Event struct {
 	Name        string // of the event, in the host's own word
 	HostSession string
 	Tool        string
-	Input       []byte // the tool's input, one JSON object
+	Input       []byte   // the tool's input, one JSON object
+	Reads       []string // what a tool of class Read names, absolute where Cwd is known
 	ToolUse     string
 	Agent       string // of a subagent
 	AgentType   string
@@ -101,19 +102,6 @@ func Builtin(host wire.Host, tool string) BuiltinKind {
 // after it was judged, so that another input may run.
 func Completes(host wire.Host, tool string) bool {
 	return host == wire.HostClaude && claudeCompleted[tool]
-}
-
-// ReadPaths returns the files and directories that a tool of class Read names,
-// made absolute where the event's directory is known.
-func ReadPaths(host wire.Host, ev Event) []string {
-	if host != wire.HostClaude {
-		return nil
-	}
-	paths, err := claudeReadPaths(ev)
-	if err != nil {
-		return nil // Parse has refused such an event
-	}
-	return paths
 }
 
 // Render writes a verdict in the host's form. ev is the zero Event if the

@@ -141,7 +141,7 @@ func TestOtherHostsAreRefused(t *testing.T) {
 		if _, err := Parse(host, wire.RoleDecide, []byte(bash)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("host %d: error %v", host, err)
 		}
-		if Classify(host, "Read") != Mutator || Builtin(host, "Bash") != NotBuiltin || ReadPaths(host, Event{Kind: ToolCall, Tool: "Read", Input: []byte(`{"file_path":"/x"}`)}) != nil {
+		if Classify(host, "Read") != Mutator || Builtin(host, "Bash") != NotBuiltin {
 			t.Errorf("host %d borrows Claude's tools", host)
 		}
 	}
@@ -234,6 +234,5 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%s: %q, encoding/json has %q, %v", key, got, want, err)
 			}
 		}
-		ReadPaths(wire.HostClaude, ev)
 	})
 }

@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,7 +56,7 @@ func Check(data []byte) error {
 // error: a folding parser would take it for that one. The values are parts of
 // data, not copies.
 func Fields(data []byte, known ...string) (map[string][]byte, error) {
-	fields := make(map[string][]byte, 16)
+	fields := make(map[string][]byte, min(len(data)/32, 16)) // keys and values have about as many bytes
 	err := walk(data, func(name string, value []byte) error {
 		if err := checkFold(name, known); err != nil {
 			return err
@@ -96,7 +97,8 @@ func walk(data []byte, each func(name string, value []byte) error) error {
 	if bytes.HasPrefix(data, []byte(bom)) {
 		return fmt.Errorf("%w: byte order mark at its start", ErrMalformed)
 	}
-	d := jsontext.NewDecoder(bytes.NewBuffer(data))
+	d, done := decoder(data)
+	defer done()
 	tok, err := d.ReadToken()
 	if err != nil {
 		return syntax(err)
@@ -121,6 +123,26 @@ func walk(data []byte, each func(name string, value []byte) error) error {
 		if err := each(name, value); err != nil {
 			return err
 		}
+	}
+}
+
+// decoders are used again: a new one costs more than a short text to read.
+var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(bytes.NewBuffer(nil)) }}
+
+// keepDecoder is the longest text after which a decoder is kept: one that has
+// seen a million keys holds their memory.
+const keepDecoder = 16 << 10
+
+// decoder returns a decoder of data, to be given back by done.
+func decoder(data []byte) (d *jsontext.Decoder, done func()) {
+	if len(data) > keepDecoder {
+		return jsontext.NewDecoder(bytes.NewBuffer(data)), func() {}
+	}
+	d = decoders.Get().(*jsontext.Decoder)
+	d.Reset(bytes.NewBuffer(data))
+	return d, func() {
+		d.Reset(bytes.NewBuffer(nil)) // holds on to nobody's text
+		decoders.Put(d)
 	}
 }
 
