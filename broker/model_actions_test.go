@@ -3,6 +3,7 @@
 package broker
 
 import (
+	"context"
 	"flag"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ func TestModel(t *testing.T) {
 	}()
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(t, spare)
+		m.mustStart(t)
 		defer func() { spare = m.close() }()
 		m.Register(t)
 		t.Repeat(map[string]func(*rapid.T){
@@ -301,7 +303,23 @@ func (m *machine) Time(t *rapid.T) {
 	if m.slept += d; m.slept > 20*time.Hour {
 		return // tokens are forgotten after a day, which is another story
 	}
+	if d >= time.Minute {
+		m.settle(t)
+	}
 	m.clock.Advance(d)
+}
+
+// settle lets pass what a broker gets done in a minute of its time, which takes
+// the test none: its records and their head are on disk.
+func (m *machine) settle(t *rapid.T) {
+	if _, err := m.audit.Append(context.Background(), audit.Record{Event: audit.EventBroker, Code: "settled"}); err != nil {
+		t.Fatal(err)
+	}
+	m.eventually(t, "the head of all records is stored", func() bool {
+		m.audit.SaveHead()
+		stored, _, err := m.store.Head()
+		return err == nil && stored.Seq == m.audit.Head().Seq
+	})
 }
 
 // Wall steps the wall clock, which decides nothing.

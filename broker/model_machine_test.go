@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/store"
 	"leaseguard.internal/broker/token"
@@ -44,7 +42,14 @@ type machine struct {
 	slept time.Duration
 }
 
-func newMachine(t *rapid.T, spare []*agenttest.Agent) *machine {
+// failer is what testing and rapid share.
+type failer interface {
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// newMachine makes a machine whose broker is still to be started.
+func newMachine(t failer, spare []*agenttest.Agent) *machine {
 	dir, err := os.MkdirTemp(scratch(), "guard-m-")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +57,6 @@ func newMachine(t *rapid.T, spare []*agenttest.Agent) *machine {
 	m := &machine{model: newModel(), dir: dir, spare: spare,
 		clock: clock.NewFake(clock.Instant(time.Hour), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC))}
 	m.disk = watchDisk(filepath.Join(dir, ".local/state/guard"), m.look)
-	m.mustStart(t)
 	return m
 }
 
@@ -92,7 +96,7 @@ func (m *machine) start() error {
 	return nil
 }
 
-func (m *machine) mustStart(t *rapid.T) {
+func (m *machine) mustStart(t failer) {
 	if err := m.start(); err != nil {
 		t.Fatalf("starting the broker: %v", err)
 	}
@@ -151,7 +155,7 @@ func (m *machine) event(a *agenttest.Agent, name, tool string) (string, error) {
 }
 
 // agent takes a process that is in no session.
-func (m *machine) agent(t *rapid.T) *agenttest.Agent {
+func (m *machine) agent(t failer) *agenttest.Agent {
 	if n := len(m.spare); n > 0 {
 		a := m.spare[n-1]
 		m.spare = m.spare[:n-1]
@@ -166,7 +170,7 @@ func (m *machine) agent(t *rapid.T) *agenttest.Agent {
 
 // restart ends the broker, or takes it for killed if the disk struck, and starts
 // it again on what is left, or on the given files.
-func (m *machine) restart(t *rapid.T, files map[string][]byte) {
+func (m *machine) restart(t failer, files map[string][]byte) {
 	err := m.end()
 	if struck := m.disk.struck(); err != nil && struck == "" {
 		t.Fatalf("stopping the broker: %v", err)
@@ -181,6 +185,20 @@ func (m *machine) restart(t *rapid.T, files map[string][]byte) {
 	}
 	m.mustStart(t)
 	m.model.restarted()
+	m.whole(t)
+	for _, s := range m.sessions.All() {
+		if l := s.Lease(m.clock.Now()); l.State() != lease.Unverified {
+			t.Fatalf("P4: session %s is %s after a restart", s.ID, l.State())
+		}
+	}
+}
+
+// whole holds that the store is the one that was, and the audit's chain unbroken
+// up to the head in it.
+func (m *machine) whole(t failer) {
+	if aside, _ := filepath.Glob(m.opt.Paths.DB + "?*"); len(aside) > 0 {
+		t.Fatalf("the store was set aside: %q", aside)
+	}
 	head, kept, err := m.store.Head()
 	if err != nil {
 		t.Fatal(err)
@@ -193,16 +211,11 @@ func (m *machine) restart(t *rapid.T, files map[string][]byte) {
 	if err != nil || report.Fault != nil {
 		t.Fatalf("the audit after a restart: %+v, %v", report.Fault, err)
 	}
-	for _, s := range m.sessions.All() {
-		if l := s.Lease(m.clock.Now()); l.State() != lease.Unverified {
-			t.Fatalf("P4: session %s is %s after a restart", s.ID, l.State())
-		}
-	}
 }
 
 // reconcile compares the sessions of a restarted broker with the model's. An
 // older state directory may lack some.
-func (m *machine) reconcile(t *rapid.T, older bool) {
+func (m *machine) reconcile(t failer, older bool) {
 	m.forgotten(t, older)
 	for _, id := range m.model.ids() {
 		k, s := m.model.sessions[id], m.sessions.ByID(id)
@@ -225,7 +238,7 @@ func (m *machine) reconcile(t *rapid.T, older bool) {
 
 // forgotten is P1 across crashes: what was used stays so. Whether a token was used
 // whose promotion nobody heard of, only the store knows.
-func (m *machine) forgotten(t *rapid.T, older bool) {
+func (m *machine) forgotten(t failer, older bool) {
 	for _, text := range m.model.minted {
 		tok, err := token.Parse(text)
 		if err != nil {
@@ -240,7 +253,7 @@ func (m *machine) forgotten(t *rapid.T, older bool) {
 }
 
 // eventually waits for what the broker does beside its answers.
-func (m *machine) eventually(t *rapid.T, what string, done func() bool) {
+func (m *machine) eventually(t failer, what string, done func() bool) {
 	deadline := time.Now().Add(20 * time.Second)
 	for !done() && m.disk.struck() == "" {
 		if time.Now().After(deadline) {
