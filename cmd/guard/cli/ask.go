@@ -36,6 +36,11 @@ func (c Command) ask(in *initFlags) error {
 		err = q.ask("VM that this host is (several with commas between), or none", "none", &self, goodSelf)
 	}
 	in.self = names(self)
+	if err == nil && !in.system { // there the kernel tells operators from sessions
+		want := ""
+		err = q.ask("a passphrase for approvals, so that no program of yours can approve a session? yes or no", "no", &want, yesOrNo)
+		in.offered = strings.HasPrefix(want, "y")
+	}
 	return err
 }
 

@@ -158,23 +158,25 @@ func TestAsk(t *testing.T) {
 		name, answers, err string
 		want               initFlags
 	}{
-		{"no ZVM, nothing protected", "\n\n", "", initFlags{self: []string{"none"}}},
-		{"no ZVM, two machines", "\napp 01, db\n", "", initFlags{self: []string{"app 01", "db"}}},
-		{"ZVM", "https://z\n" + ca + "\n\n" + sec + "\nyes\napp\n", "", initFlags{self: []string{"app"},
+		{"no ZVM, nothing protected", "\n\n\n", "", initFlags{self: []string{"none"}}},
+		{"no ZVM, two machines", "\napp 01, db\nno\n", "", initFlags{self: []string{"app 01", "db"}}},
+		{"ZVM", "https://z\n" + ca + "\n\n" + sec + "\nyes\napp\n\n", "", initFlags{self: []string{"app"},
 			zvm: config.ZVM{URL: "https://z", CAFile: ca, ClientID: "guard", ClientSecretFile: sec, AcceptSameUID: true}}},
-		{"each answer is asked for until it will do", "http://z\nhttps://z\n\n/none\n" + ca + "\n\n" + ca + "/x\n" + sec + "\nsure\ny\nnone, app\napp\n", "", initFlags{self: []string{"app"},
+		{"each answer is asked for until it will do", "http://z\nhttps://z\n\n/none\n" + ca + "\n\n" + ca + "/x\n" + sec + "\nsure\ny\nnone, app\napp\nperhaps\ny\n", "", initFlags{self: []string{"app"}, offered: true,
 			zvm: config.ZVM{URL: "https://z", CAFile: ca, ClientID: "guard", ClientSecretFile: sec, AcceptSameUID: true}}},
 		{"ZVM not accepted", "https://z\n" + ca + "\n\n" + sec + "\n\napp\n", "accept_same_uid", initFlags{}},
+		{"system mode has no passphrase", "\n\n", "", initFlags{self: []string{"none"}, system: true}},
+		{"ends before the last", "\n\n", "nothing was written", initFlags{}},
 		{"ends early", "https://z\n" + ca + "\n", "nothing was written", initFlags{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			var in initFlags
+			in := initFlags{system: tc.want.system}
 			var asked strings.Builder
 			err := (Command{Stdin: strings.NewReader(tc.answers), Stderr: &asked}).ask(&in)
 			if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
 				t.Fatalf("ask = %v, want %q", err, tc.err)
 			}
-			if err == nil && (in.zvm != tc.want.zvm || strings.Join(in.self, "|") != strings.Join(tc.want.self, "|")) {
+			if err == nil && (in.zvm != tc.want.zvm || in.offered != tc.want.offered || strings.Join(in.self, "|") != strings.Join(tc.want.self, "|")) {
 				t.Errorf("answers %+v, want %+v", in, tc.want)
 			}
 		})

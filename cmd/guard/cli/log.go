@@ -50,7 +50,7 @@ record as it stands in the file.`,
 			if err != nil {
 				return err
 			}
-			if err := c.mayOperate(cmd.Context(), p); err != nil {
+			if err := c.mayRead(cmd.Context(), p); err != nil {
 				return err
 			}
 			if q.since > 0 {

@@ -26,7 +26,7 @@ func (c Command) operator(ctx context.Context) (operator, error) {
 	if err := client.EnsureBroker(ctx, p); err != nil {
 		return operator{}, err
 	}
-	return operator{client.Dial(p), ctx}, nil
+	return operator{client.Dial(p).AskWith(c.askPassphrase), ctx}, nil
 }
 
 // mayOperate refuses commands that need no broker when they come from inside a
@@ -39,7 +39,13 @@ func (c Command) mayOperate(ctx context.Context, p paths.Paths) error {
 	case up:
 		_, err = client.Dial(p).Do(ctx, wire.Control{Verb: wire.VerbAudit}, nil)
 		return err
-	case c.env("GUARD_SESSION") != "":
+	}
+	return c.outsideByEnv()
+}
+
+// outsideByEnv is what is left to go by when no broker runs that knows better.
+func (c Command) outsideByEnv() error {
+	if c.env("GUARD_SESSION") != "" {
 		return fmt.Errorf("%w (GUARD_SESSION is set); run it from a terminal outside", client.ErrInsideSession)
 	}
 	return nil

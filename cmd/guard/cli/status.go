@@ -109,10 +109,15 @@ func (c Command) configText(b wire.BrokerStatus) string {
 
 // operatorText says what the way of telling operators apart is worth.
 func operatorText(operator string) string {
-	if operator == "cooperative" {
-		return "cooperative (stops mistakes, not an attacker of the same uid)"
+	worth := map[string]string{
+		"separate-uid": "a session's user is never an operator",
+		"passphrase":   "what raises authority asks for it; a program of the same uid can still read or replace the broker's files",
+		"cooperative":  "stops mistakes, not an attacker of the same uid; guard init --passphrase does more",
+	}[operator]
+	if worth == "" {
+		return verdict.Clean(operator)
 	}
-	return verdict.Clean(operator)
+	return operator + " (" + worth + ")"
 }
 
 func (c Command) sessionRow(id string, s wire.Session) []cell {

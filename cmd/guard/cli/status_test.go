@@ -89,7 +89,7 @@ func TestPrintStatus(t *testing.T) {
 	var out bytes.Buffer
 	Command{Stdout: &out}.printStatus(&out, st)
 	want := `broker     pid 7, version 0.1.0, user mode, up since ` + dayTime(at) + `
-assurance  identity pidfs, operator cooperative (stops mistakes, not an attacker of the same uid)
+assurance  identity pidfs, operator cooperative (stops mistakes, not an attacker of the same uid; guard init --passphrase does more)
 zvm        https://zvm.example
 config     /home/u/.config/guard/guard.toml
 sockets    "/run/user/1000/guard"
