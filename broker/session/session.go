@@ -34,11 +34,16 @@ type Session struct {
 	Server     string // name of the session's own MCP server; empty: no recovery by the agent
 	Unattended bool   // nobody sits before the runtime
 	Restored   bool   // its launch was seen by an earlier broker
+	// Fell is told when the session's trust ends: it was VERIFIED, and isn't any
+	// more. It is called by whoever brought that about, and must not wait.
+	Fell func(*Session, lease.Cause)
 
 	commit sync.Mutex // serialises slow promotions; see Commit
 
 	mu       sync.Mutex
 	lease    lease.Lease
+	trusted  bool            // it was VERIFIED, and trust hasn't ended since
+	callers  map[peer.ID]int // processes that wait for answers
 	launched bool
 	gone     bool
 	host     string // the host's own session id, as its events give it
@@ -75,6 +80,12 @@ func (s *Session) Key() string { return fmt.Sprintf("%s/%d", s.ID, s.Generation)
 
 // Apply runs one event through the machine and keeps what comes back.
 func (s *Session) Apply(ev lease.Event, now clock.Instant) (lease.Lease, []lease.Effect, error) {
+	next, effects, fell, err := s.apply(ev, now)
+	s.told(fell, next.Cause())
+	return next, effects, err
+}
+
+func (s *Session) apply(ev lease.Event, now clock.Instant) (lease.Lease, []lease.Effect, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next, effects, err := lease.Apply(s.lease, ev, now)
@@ -82,8 +93,7 @@ func (s *Session) Apply(ev lease.Event, now clock.Instant) (lease.Lease, []lease
 		// The anchor ended while the event was on its way: nothing rises again.
 		next, effects, _ = lease.Apply(next, lease.Lower{Cause: lease.AnchorGone}, now)
 	}
-	s.lease = next
-	return next, effects, err
+	return next, effects, s.settle(next), err
 }
 
 // Explain keeps an operator's words for a revocation; Why returns them as long
@@ -160,14 +170,20 @@ func (s *Session) Launched() bool {
 // End notes that the anchor is gone: all authority ends with it, for good. It
 // answers false when that was known already.
 func (s *Session) End(now clock.Instant) bool {
+	fell, first := s.end(now)
+	s.told(fell, lease.AnchorGone)
+	return first
+}
+
+func (s *Session) end(now clock.Instant) (fell, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.gone {
-		return false
+		return false, false
 	}
 	s.gone = true
-	s.lease, _, _ = lease.Apply(s.lease, lease.Lower{Cause: lease.AnchorGone}, now)
-	return true
+	next, _, _ := lease.Apply(s.lease, lease.Lower{Cause: lease.AnchorGone}, now)
+	return s.settle(next), true
 }
 
 // Gone says whether the anchor has ended.
