@@ -22,26 +22,29 @@ type step struct {
 	do   func() error
 }
 
-// take goes through steps in order. With dry it only says what it would make.
+// take looks at all steps, so that what can't be done is said before anything is
+// made, and then makes in order what isn't so. With dry it only says so.
 func (c Command) take(steps []step, dry bool) error {
-	for _, s := range steps {
-		done, err := s.done()
-		switch {
-		case err != nil:
+	done := make([]bool, len(steps))
+	for i, s := range steps {
+		var err error
+		if done[i], err = s.done(); err != nil {
 			return err
-		case done && dry:
+		}
+	}
+	for i, s := range steps {
+		switch {
+		case done[i] && dry:
 			fmt.Fprintf(c.Stdout, "there already: %s\n", s.what)
-			continue
-		case done:
-			continue
+		case done[i]:
 		case dry:
 			fmt.Fprintf(c.Stdout, "would make: %s\n", s.what)
-			continue
+		default:
+			if err := s.do(); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Stdout, "made: %s\n", s.what)
 		}
-		if err := s.do(); err != nil {
-			return err
-		}
-		fmt.Fprintf(c.Stdout, "made: %s\n", s.what)
 	}
 	return nil
 }
@@ -81,6 +84,9 @@ func (c Command) fileStep(path string, mode os.FileMode, text []byte) step {
 			return false, nil
 		},
 		do: func() error {
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { // #nosec G301 -- directories of the system's configuration
+				return fmt.Errorf("making the directory of %q: %w", path, err)
+			}
 			draft, err := writeDraft(path, text)
 			if err != nil {
 				return err
