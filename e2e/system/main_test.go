@@ -29,6 +29,10 @@ const programs = "/opt/guard/bin"
 const pristine = "/mnt/pristine"
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == confineName {
+		fmt.Fprintln(os.Stderr, "confine:", confine(os.Args[1:]))
+		os.Exit(1)
+	}
 	if os.Getuid() != 0 || os.Getenv(insideEnv) != "" {
 		if os.Getuid() == 0 {
 			if err := furnish(); err != nil {
