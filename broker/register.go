@@ -48,6 +48,8 @@ func (b *Broker) sessionVerb(ctx context.Context, p peer.Peer, ctl wire.Control,
 		return wire.Result{Error: wireError(verdict.NotRegistered, "looking up the session of", "pid "+itoa(p.PID()), "no live registered session is among its ancestors", "start the agent with: guard launch RUNTIME")}
 	}
 	switch ctl.Verb {
+	case wire.VerbStatus: // in system mode no session opens the other socket
+		return wire.Result{Status: b.status(s)}
 	case wire.VerbProofKnown, wire.VerbProofDone:
 		return b.proof(p, s, ctl)
 	case wire.VerbContext, wire.VerbRecoverBegin, wire.VerbRecoverPromote:
@@ -96,6 +98,7 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 	s := &session.Session{
 		ID: newSessionID(), Generation: 1, Runtime: r.Runtime, UID: p.UID(), Dir: filepath.Clean(r.Dir), Command: verdict.Cut(verdict.Clean(r.Command), maxCommand),
 		Anchor: anchor, Started: b.opt.Clock.Wall(), Unenforced: privileged, Nonce: randomHex(16), Unattended: r.Unattended,
+		Fell: b.fell,
 	}
 	if b.settings().config.Lease.Promotion == "self" && r.Runtime != runtimes.Exec {
 		s.Server = "guard-" + randomHex(8)
