@@ -57,6 +57,7 @@ type Broker struct {
 	sessions *session.Registry
 	lock     *runLock
 	ended    *ended
+	endings  *endings
 	proofs   *proofs
 	gate     string        // the installed gate
 	since    clock.Instant // when this broker started
@@ -78,7 +79,7 @@ type Broker struct {
 // Start takes the lock, opens store and audit, brings back the sessions whose
 // anchors still live, and listens. Nothing is listening when it fails.
 func Start(opt Options) (_ *Broker, err error) {
-	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), proofs: newProofs(), passphrases: passphrase.NewChecker(opt.Clock)}
+	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), endings: newEndings(), proofs: newProofs(), passphrases: passphrase.NewChecker(opt.Clock)}
 	defer func() {
 		if err != nil {
 			_ = b.release() // the first error tells more
@@ -192,11 +193,13 @@ func (b *Broker) Run(ctx context.Context) error {
 	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[1], b.placeOperator, b.serveOperator)) })
 	b.spawn(func() { b.watch(ctx) })
 	b.spawn(func() { b.sweep(ctx) })
+	b.endRestored()
 	<-ctx.Done()
 	for _, l := range b.listeners {
 		_ = l.Close() // ends the accept loops; the paths go with it
 	}
 	b.work.Wait()
+	b.endings.close()
 	for _, r := range b.floods.Flush(b.opt.Clock.Now().Add(time.Second)) {
 		b.audit.Log(r)
 	}

@@ -56,6 +56,9 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	defer cancel()
 	c := &call{id: newCallID(), set: set, conn: conn, peer: g.peer, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now(), session: g.session, path: g.path}
 	c.own = c.session != nil && b.hostsOwn(c)
+	if c.own && b.installedGate(c) {
+		c.release = append(c.release, c.session.Calling(g.peer.Process()))
+	}
 	v, admitted := b.admit(ctx, conn, c, h)
 	defer c.leave()
 	if admitted {

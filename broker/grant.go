@@ -178,7 +178,7 @@ func (b *Broker) grantError(s *session.Session, err error) *wire.Error {
 }
 
 // revoke lowers one session or all. It takes no lock that a grant holds.
-func (b *Broker) revoke(ctl wire.Control) wire.Result {
+func (b *Broker) revoke(ctl wire.Control) (wire.Result, []*session.Session) {
 	words, why := "", "revoked by an operator"
 	if ctl.Reason != "" {
 		words = verdict.Object(ctl.Reason)
@@ -188,7 +188,7 @@ func (b *Broker) revoke(ctl wire.Control) wire.Result {
 	if !ctl.All {
 		s, werr := b.find(ctl)
 		if werr != nil {
-			return wire.Result{Error: werr}
+			return wire.Result{Error: werr}, nil
 		}
 		targets = []*session.Session{s}
 	}
@@ -202,5 +202,5 @@ func (b *Broker) revoke(ctl wire.Control) wire.Result {
 	if err := errors.Join(b.audit.Err(), b.store.Err()); err != nil {
 		r.Warnings = append(r.Warnings, "revoked in memory, but not durably recorded: "+err.Error())
 	}
-	return r
+	return r, targets
 }

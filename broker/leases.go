@@ -121,9 +121,13 @@ func (b *Broker) renew(ctx context.Context, s *session.Session, binding lease.Ha
 	return l, err
 }
 
-// commitGrant makes a grant durable: token first, record second.
+// commitGrant makes a grant durable: token first, record second. Before that it
+// waits for what earlier authority left running to be gone, if that is ended.
 func (b *Broker) commitGrant(ctx context.Context, s *session.Session, l lease.Lease, rec store.Token, event string) error {
 	if err := failpoint.Hit("broker/promoting"); err != nil {
+		return err
+	}
+	if err := b.settledTree(ctx, s); err != nil {
 		return err
 	}
 	rec.Expires = b.opt.Clock.Now() // the store refuses one that has ended by now

@@ -73,7 +73,11 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 	case wire.VerbStatus:
 		return wire.Result{Status: b.status(nil)}
 	case wire.VerbRevoke:
-		return b.revoke(ctl)
+		r, sessions := b.revoke(ctl)
+		if ctl.Kill {
+			b.endTrees(ctx, sessions, &r)
+		}
+		return r
 	case wire.VerbAudit:
 		h := b.committedHead(ctx)
 		return wire.Result{Audit: &wire.Head{Seq: h.Seq, Hash: h.Hash, Dir: b.opt.Paths.AuditDir, Alarmed: b.audit.Err() != nil || b.audit.Fault() != ""}}

@@ -3,6 +3,7 @@ package broker
 import (
 	"golang.org/x/sys/unix"
 
+	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/runtimes"
 	"leaseguard.internal/internal/wire"
 )
@@ -25,12 +26,16 @@ func (b *Broker) installedGate(c *call) bool {
 	if c.gate {
 		return true
 	}
-	runs, err := c.peer.Process().ExeFile()
+	c.gate = b.isGate(c.peer.Process())
+	return c.gate
+}
+
+func (b *Broker) isGate(p *peer.Process) bool {
+	runs, err := p.ExeFile()
 	if err != nil {
 		return false
 	}
 	var gate unix.Stat_t
 	err = unix.Stat(b.gate, &gate)
-	c.gate = err == nil && gate.Dev == runs.Dev && gate.Ino == runs.Ino
-	return c.gate
+	return err == nil && gate.Dev == runs.Dev && gate.Ino == runs.Ino
 }

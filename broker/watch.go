@@ -44,6 +44,7 @@ func (b *Broker) exited(s *session.Session) {
 	b.record(b.sessionEvent(s, "ended", "the anchor has exited"))
 	b.ended.add(b.sessionRecord(s))
 	b.sessions.Remove(s)
+	b.endings.forget(s)
 	s.Release()
 }
 
@@ -52,7 +53,8 @@ func (b *Broker) exited(s *session.Session) {
 func (b *Broker) sweep(ctx context.Context) {
 	for n := 0; clock.Sleep(ctx, sweepTime) == nil; n++ {
 		now := b.opt.Clock.Now()
-		for _, s := range b.sessions.All() {
+		all := b.sessions.All()
+		for _, s := range all {
 			if l, effects, _ := s.Apply(lease.Tick{}, now); len(effects) > 0 { // Tick is legal in every state
 				b.recordLease(s, l, "expired", l.Cause().String())
 				b.forget(s)
@@ -60,6 +62,7 @@ func (b *Broker) sweep(ctx context.Context) {
 			b.seeDirectory(s)
 		}
 		b.endUnproved(now)
+		b.keepTrees(all)
 		for _, r := range b.floods.Flush(now) {
 			b.audit.Log(r)
 		}
@@ -111,7 +114,7 @@ func (b *Broker) restore() error {
 		privileged, err := anchor.Privileged()
 		s := &session.Session{
 			ID: r.ID, Generation: r.Generation, Runtime: r.Runtime, UID: r.UID, Dir: r.Dir, Command: r.Command,
-			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil, Restored: true, Server: r.Server,
+			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil, Restored: true, Server: r.Server, Fell: b.fell,
 		}
 		if b.settings().config.Lease.Promotion != "self" {
 			s.Server = "" // the operator has taken recovery away since

@@ -42,6 +42,7 @@ func (r *Registry) Add(s *Session) error {
 func (r *Registry) drop(e *entry) {
 	s := e.session
 	delete(r.byAnchor, s.Anchor.ID())
+	r.unfence(s)
 	if r.byPID[s.Anchor.PID()] == e { // the number may be a newer anchor's by now
 		delete(r.byPID, s.Anchor.PID())
 	}

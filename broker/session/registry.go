@@ -30,7 +30,8 @@ type Registry struct {
 	mu       sync.RWMutex
 	byID     map[string]*entry
 	byAnchor map[peer.ID]*entry
-	byPID    map[int]*entry  // where Find looks first: a number proves nothing
+	byPID    map[int]*entry // where Find looks first: a number proves nothing
+	byCgroup map[uint64]*Session
 	users    map[uint32]int  // sessions of each user
 	above    map[peer.ID]int // how many sessions each process stood above at their start
 }
@@ -68,6 +69,7 @@ func NewRegistry(perUID int) *Registry {
 		byID:     map[string]*entry{},
 		byAnchor: map[peer.ID]*entry{},
 		byPID:    map[int]*entry{},
+		byCgroup: map[uint64]*Session{},
 		users:    map[uint32]int{},
 		above:    map[peer.ID]int{},
 	}
@@ -97,6 +99,11 @@ func (r *Registry) Find(p *peer.Process) (*Session, []Step, error) {
 		err = fmt.Errorf("anchor %d: %w", found.Anchor.PID(), peer.ErrGone)
 	case !p.Alive():
 		err = peer.ErrGone
+	default:
+		err = r.fits(p, found)
+	}
+	switch {
+	case err != nil:
 	case found == nil:
 		err = ErrNotRegistered
 	default:

@@ -44,6 +44,7 @@ type Session struct {
 	lease    lease.Lease
 	trusted  bool            // it was VERIFIED, and trust hasn't ended since
 	callers  map[peer.ID]int // processes that wait for answers
+	fence    Fence
 	launched bool
 	gone     bool
 	host     string // the host's own session id, as its events give it
@@ -228,7 +229,7 @@ func (s *Session) View(now clock.Instant) wire.Session {
 		UID: s.UID, Dir: s.Dir, Command: s.Command, Launched: s.launched,
 		ExpiresInS: int64((l.Left(now) + time.Second - 1) / time.Second),
 		GateSeen:   l.GateSeen(), Host: "unproved", Enforced: !s.Unenforced, Alarm: s.alarm,
-		LastCheckpoint: s.last, LastDenial: s.denial, Calls: s.calls, Denied: s.denied, Started: s.Started,
+		Cgroup: s.fence.name(), LastCheckpoint: s.last, LastDenial: s.denial, Calls: s.calls, Denied: s.denied, Started: s.Started,
 	}
 	switch {
 	case s.Runtime == "exec":

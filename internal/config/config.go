@@ -61,7 +61,7 @@ type Identity struct {
 
 // Session is [session].
 type Session struct {
-	OnRevoke string // leave
+	OnRevoke string // leave or kill_tools
 	EnvPass  []string
 }
 

@@ -43,8 +43,8 @@ var keys = []key{
 	{name: "identity.operators", def: `[]`, about: "users or %groups (system mode)", later: true,
 		set: list(func(p *place) *[]string { return &p.c.Identity.Operators })},
 
-	{name: "session.on_revoke", def: `"leave"`, about: "what becomes of running tools: leave",
-		set: oneOfYet(func(p *place) *string { return &p.c.Session.OnRevoke }, "kill_tools", "leave")},
+	{name: "session.on_revoke", def: `"leave"`, about: "what becomes of what a session left running when its trust ends: leave or kill_tools",
+		set: oneOf(func(p *place) *string { return &p.c.Session.OnRevoke }, "leave", "kill_tools")},
 	{name: "session.env_pass", def: `[]`, about: "variables let through the environment filter",
 		set: list(func(p *place) *[]string { return &p.c.Session.EnvPass })},
 

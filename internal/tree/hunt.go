@@ -28,6 +28,7 @@ type hunt struct {
 type quarry struct {
 	Target
 	place int  // among the targets
+	count int  // of what was taken
 	hot   bool // the last look didn't see all of it
 	out   Outcome
 }
@@ -86,6 +87,7 @@ func (h *hunt) take(v *prey) (held, deeper bool) {
 	}
 	v.first = clock.System{}.Now()
 	h.held[v.PID()] = v
+	v.of.count++
 	return true, true
 }
 

@@ -176,7 +176,7 @@ func (h *hunt) child(q *quarry, t table, parent *peer.Process, pid int) (v *prey
 
 // room says whether one more can be held.
 func (h *hunt) room(q *quarry) bool {
-	if len(h.held) < h.limit {
+	if h.looking && q.count < h.limit || !h.looking && len(h.held) < h.limit {
 		return true
 	}
 	h.full, q.hot = true, true

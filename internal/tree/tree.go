@@ -125,8 +125,8 @@ func (h *hunt) run(ctx context.Context) error {
 // pause lies between two looks, so that the killed can end.
 const pause = 3 * time.Millisecond
 
-// Below returns the processes below each target's anchor, at most limit of them
-// in all. They are the caller's to close.
+// Below returns the processes below each target's anchor, at most limit of each.
+// They are the caller's to close.
 func Below(limit int, targets ...Target) ([][]*peer.Process, error) {
 	h := newHunt(targets)
 	defer h.close()

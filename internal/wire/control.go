@@ -45,6 +45,7 @@ type Control struct {
 	Token      string     `json:"token,omitempty"`
 	Reason     string     `json:"reason,omitempty"`
 	All        bool       `json:"all,omitzero"`
+	Kill       bool       `json:"kill,omitzero"` // revoke: then end what the session started and left running
 	Documents  []Document `json:"documents,omitempty"`
 	Register   *Register  `json:"register,omitempty"`
 	Digest     string     `json:"digest,omitempty"`     // proof_*: SHA-256 in hex of all that was proved
@@ -99,6 +100,7 @@ type Result struct {
 	Grant    *Grant    `json:"grant,omitempty"`
 	Audit    *Head     `json:"audit,omitempty"`
 	Revoked  []string  `json:"revoked,omitempty"`
+	Ended    []Ended   `json:"ended,omitempty"` // revoke with kill: one for each of Revoked
 	Warnings []string  `json:"warnings,omitempty"`
 	Time     time.Time `json:"time"`
 }
@@ -143,6 +145,15 @@ type Grant struct {
 	Binding    string `json:"binding"`
 }
 
+// Ended says what became of the processes that a session had started and left
+// running.
+type Ended struct {
+	Session string `json:"session"`
+	Fence   string `json:"fence"` // by which they were found: cgroup or sweep
+	Killed  int    `json:"killed"`
+	Left    int    `json:"left"` // another user's, or not ended in time
+}
+
 // Head is the newest durable record of the audit chain.
 type Head struct {
 	Seq     uint64 `json:"seq"`
@@ -181,7 +192,7 @@ type BrokerStatus struct {
 type Assurance struct {
 	Identity string `json:"identity"` // pidfs or pidfd
 	Operator string `json:"operator"` // separate-uid, passphrase or cooperative
-	Cgroup   string `json:"cgroup"`   // absent: lineage is the only fence
+	Cgroup   string `json:"cgroup"`   // scope: each new session gets one; absent: lineage is the only fence
 }
 
 // Session describes one session.
@@ -203,6 +214,7 @@ type Session struct {
 	Alarm          string          `json:"alarm,omitempty"` // what locks promotion until an operator clears it
 	Enforced       bool            `json:"enforced"`        // false: nothing is enforced against it (root session)
 	OnlySelf       bool            `json:"only_self"`       // the answer shows only the asking session
+	Cgroup         string          `json:"cgroup"`          // scope, user-scope (no boundary) or absent
 	LastCheckpoint *CheckpointInfo `json:"last_checkpoint"`
 	LastDenial     *Denial         `json:"last_denial"`
 	Calls          uint64          `json:"calls"`
