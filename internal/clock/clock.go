@@ -77,3 +77,13 @@ func BootID() (string, error) {
 // Deadline is the wall time d from now, in the form that the net package wants;
 // it carries Go's monotonic reading, so a step of the wall clock doesn't move it.
 func Deadline(d time.Duration) time.Time { return time.Now().Add(d) }
+
+// Monotonic is the time since boot without that spent suspended: what systemd
+// compares its own time stamps with. Nothing of ours is measured on it.
+func Monotonic() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}

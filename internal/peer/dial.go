@@ -40,18 +40,26 @@ func Dial(ctx context.Context, path string, wantUID uint32) (net.Conn, error) {
 	return conn, nil
 }
 
-// checkListener asks the kernel whose the listening end is.
-func checkListener(conn *net.UnixConn, wantUID uint32) error {
+// listenerOf asks the kernel whose the listening end is.
+func listenerOf(conn *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var cred *unix.Ucred
 	ctlErr := raw.Control(func(fd uintptr) {
 		cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err = errors.Join(ctlErr, err); err != nil {
-		return fmt.Errorf("reading SO_PEERCRED: %w", err)
+		return nil, fmt.Errorf("reading SO_PEERCRED: %w", err)
+	}
+	return cred, nil
+}
+
+func checkListener(conn *net.UnixConn, wantUID uint32) error {
+	cred, err := listenerOf(conn)
+	if err != nil {
+		return err
 	}
 	if cred.Uid != wantUID && cred.Uid != 0 {
 		return fmt.Errorf("uid %d listens there, want %d or root; stop that process, or set the broker's uid", cred.Uid, wantUID)

@@ -57,19 +57,27 @@ func listen(k features, path string, perm os.FileMode) (*Listener, error) {
 		_ = ul.Close()
 		return nil, fmt.Errorf("setting permissions of %q: %w", path, err)
 	}
-	done, stop := context.WithCancel(context.Background())
-	return &Listener{feat: k, unix: ul, done: done, stop: stop}, nil
+	return newListener(k, ul), nil
 }
 
-// prepare sets a socket up before it is bound; accepted ones inherit it.
-// SO_PASSPIDFD is left out on purpose: SCM_PIDFD names the same process as
-// SCM_CREDENTIALS does, costs a descriptor for each message, and proves no more
-// than the equal pid of a connector that is alive afterwards (see Conn.Read).
+func newListener(k features, l *net.UnixListener) *Listener {
+	done, stop := context.WithCancel(context.Background())
+	return &Listener{feat: k, unix: l, done: done, stop: stop}
+}
+
+// prepare sets a socket up before it is bound.
 func prepare(k features, fd int, perm os.FileMode) error {
 	// A socket's own mode becomes that of its path, less the umask.
 	if err := unix.Fchmod(fd, uint32(perm.Perm())); err != nil {
 		return fmt.Errorf("setting permissions: %w", err)
 	}
+	return options(k, fd)
+}
+
+// options sets what a listener's connections inherit. SO_PASSPIDFD is left out on purpose: SCM_PIDFD names the same process as
+// SCM_CREDENTIALS does, costs a descriptor for each message, and proves no more
+// than the equal pid of a connector that is alive afterwards (see Conn.Read).
+func options(k features, fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
 		return fmt.Errorf("setting SO_PASSCRED: %w", err)
 	}

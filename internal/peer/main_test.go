@@ -14,6 +14,9 @@ import (
 
 func TestMain(m *testing.M) {
 	testproc.Enter()
+	if os.Getenv(playsBroker) != "" {
+		os.Exit(playBroker())
+	}
 	goleak.VerifyTestMain(m)
 }
 

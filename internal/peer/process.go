@@ -68,9 +68,15 @@ func Reopen(pid int, inode, start uint64) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.remembered(inode, start)
+}
+
+// remembered returns the process if it is the one that a store remembers, and
+// lives; else it closes it.
+func (p *Process) remembered(inode, start uint64) (*Process, error) {
 	if !p.Alive() || start == 0 || p.Inode() != inode || p.StartTime() != start {
 		_ = p.Close()
-		return nil, fmt.Errorf("opening process %d again: %w", pid, ErrGone)
+		return nil, fmt.Errorf("opening process %d again: %w", p.pid, ErrGone)
 	}
 	return p, nil
 }
