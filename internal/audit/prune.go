@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"leaseguard.internal/internal/durable"
 	"leaseguard.internal/internal/failpoint"
 )
 
 // prune removes the oldest segments as Keep and Max want, never the one that is
-// written. A record of it is on disk first: without such a record a chain that
-// begins late has been cut.
+// written. Two things come first: whoever keeps the head knows the oldest record
+// that stays, and a record of the removal is on disk. A chain that begins later
+// than that has been cut, and nobody who can write only the audit can make it
+// look like retention.
 func (w *Writer) prune() error {
 	victims, kept, err := w.surplus()
 	if err != nil {
@@ -20,6 +21,9 @@ func (w *Writer) prune() error {
 	}
 	if len(victims) == 0 {
 		return nil
+	}
+	if !w.keepFrom(kept) {
+		return nil // the next rotation tries again
 	}
 	err = w.own(Record{Event: EventBroker, Code: CodePruned, Targets: []string{segmentName(kept)},
 		Count: uint64(len(victims)), Reason: fmt.Sprintf("removing %d segments before record %d", len(victims), kept)})
@@ -60,12 +64,14 @@ func (w *Writer) surplus() (victims []uint64, kept uint64, err error) {
 		}
 		total += infos[i].Size()
 	}
-	oldest := time.Time{}
-	if w.opt.Keep > 0 {
-		oldest = w.opt.Clock.Wall().Add(-w.opt.Keep)
+	n, err := w.aged(firsts)
+	if err != nil {
+		return nil, 0, err
 	}
-	n := 0
-	for n < len(firsts)-1 && (w.opt.Max > 0 && total > w.opt.Max || infos[n].ModTime().Before(oldest)) {
+	for _, info := range infos[:n] {
+		total -= info.Size()
+	}
+	for n < len(firsts)-1 && w.opt.Max > 0 && total > w.opt.Max {
 		total -= infos[n].Size()
 		n++
 	}

@@ -13,6 +13,8 @@ type restored struct {
 	seg     segment
 	records []Record
 	fault   string
+	floor   uint64 // the oldest record that is there
+	empty   bool   // there is none
 }
 
 // tail is the end of the newest segment.
@@ -24,9 +26,10 @@ type tail struct {
 	excess int64  // bytes of an unfinished line
 }
 
-// restore finds the end of the chain in dir and holds it against the head that
-// is stored elsewhere.
-func restore(dir string, stored *Head) (restored, error) {
+// restore finds the end of the chain in dir and holds it against what is kept
+// elsewhere.
+func restore(o Options) (restored, error) {
+	dir, stored := o.Dir, o.Stored
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return restored{}, fmt.Errorf("making audit directory: %w", err)
 	}
@@ -37,15 +40,12 @@ func restore(dir string, stored *Head) (restored, error) {
 	if err != nil {
 		return restored{}, err
 	}
-	out := restored{records: records, seg: segment{prev: zeroHash}}
+	out := restored{records: records, seg: segment{prev: zeroHash}, empty: t.lines == 0}
 	if t.lines > 0 {
 		out.seg.seq, out.seg.prev = t.first+t.lines-1, hashLine(t.last)
-		out.fault = t.check()
 	}
-	if stored != nil && stored.Seq > 0 && out.fault == "" {
-		if out.fault, err = checkStored(dir, *stored, out.seg.seq); err != nil {
-			return restored{}, err
-		}
+	if out.fault, err = t.judge(o); err != nil {
+		return restored{}, err
 	}
 	if out.fault != "" {
 		if stored != nil && stored.Seq > out.seg.seq {
@@ -60,7 +60,18 @@ func restore(dir string, stored *Head) (restored, error) {
 		out.seg.size = t.end
 	}
 	out.seg.dirty = true // a writer that was killed may have left it unsynced
-	return out, err
+	if err != nil {
+		return restored{}, err
+	}
+	firsts, err := listSegments(dir)
+	if err != nil {
+		return restored{}, errors.Join(err, out.seg.close())
+	}
+	out.floor = firsts[0]
+	if stored != nil {
+		out.floor = max(out.floor, stored.First)
+	}
+	return out, nil
 }
 
 // newest reads the newest segment that has a complete line. Unfinished lines
@@ -122,61 +133,4 @@ func cut(dir string, t tail) error {
 		err = fmt.Errorf("cutting unfinished audit record: %w", err)
 	}
 	return errors.Join(err, f.Close())
-}
-
-// check says what is wrong with the last line, or nothing.
-func (t tail) check() string {
-	where := fmt.Sprintf("%s line %d", segmentName(t.first), t.lines)
-	r, err := DecodeRecord(t.last)
-	switch {
-	case err != nil:
-		return fmt.Sprintf("%s: %v", where, err)
-	case r.Seq != t.first+t.lines-1:
-		return fmt.Sprintf("%s has number %d, want %d", where, r.Seq, t.first+t.lines-1)
-	}
-	return ""
-}
-
-var errFound = errors.New("found")
-
-// checkStored looks for the stored head in the chain, which ends with record
-// last, and says what is wrong, or nothing.
-func checkStored(dir string, stored Head, last uint64) (string, error) {
-	if stored.Seq > last {
-		return fmt.Sprintf("the chain ends at record %d, the stored head is %d: the end was cut", last, stored.Seq), nil
-	}
-	firsts, err := listSegments(dir)
-	if err != nil {
-		return "", err
-	}
-	missing := fmt.Sprintf("record %d, the stored head, isn't in the chain", stored.Seq)
-	var first uint64
-	for _, f := range firsts {
-		if f <= stored.Seq {
-			first = f
-		}
-	}
-	if first == 0 {
-		return missing, nil
-	}
-	f, err := openFile(dir, first, os.O_RDONLY, 0)
-	if err != nil {
-		return "", err
-	}
-	fault, at := missing, first
-	_, err = readLines(f, func(l line) error {
-		if at != stored.Seq {
-			at++
-			return nil
-		}
-		fault = ""
-		if hashLine(l.data) != stored.Hash {
-			fault = fmt.Sprintf("%s line %d, record %d, isn't the one whose hash is stored: it was edited", segmentName(first), at-first+1, at)
-		}
-		return errFound
-	})
-	if errors.Is(err, errFound) {
-		err = nil
-	}
-	return fault, errors.Join(err, f.Close())
 }

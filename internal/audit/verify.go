@@ -222,9 +222,13 @@ func (v *verifier) finish() Report {
 		v.fault(FaultCut, v.seq+1, fmt.Sprintf("the chain ends at record %d, the stored head is %d", v.seq, v.stored.Seq))
 		r.HeadChecked = true
 	}
-	if r.First > 1 && r.First > v.kept {
+	kept, who := v.kept, "no record says"
+	if v.stored != nil && v.stored.First > 0 { // records can be forged by who can write the audit
+		kept, who = v.stored.First, "the store doesn't say"
+	}
+	if r.First > 1 && r.First > kept {
 		early := &Fault{Kind: FaultCut, File: segmentName(r.First), Line: 1, Seq: 1,
-			What: fmt.Sprintf("records before %d are missing, and no record says that retention removed them", r.First)}
+			What: fmt.Sprintf("records before %d are missing, and %s that retention removed them", r.First, who)}
 		if r.Fault == nil || r.Fault.Kind == FaultAlarm {
 			r.Fault = early
 		}

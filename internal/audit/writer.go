@@ -22,11 +22,16 @@ type Options struct {
 	SegmentSize int64         // a new segment from here on; 0: 16 MiB
 	Keep        time.Duration // older segments are removed; 0: kept
 	Max         int64         // bytes of all segments, oldest removed first; 0: no limit
-	Stored      *Head         // the head kept elsewhere, to hold the chain against at start
 
 	// OnHead keeps the head of what is on disk: at each rotation, when
-	// SaveHead asks, 10 s after a change and at Close.
+	// SaveHead asks, 10 s after a change, before old segments are removed and at
+	// Close. nil: nobody keeps it.
 	OnHead func(Head) error
+	// Stored is the head as OnHead has kept it, to hold the chain against at
+	// start. Is it nil although there is an OnHead, then what was kept is lost.
+	Stored *Head
+	// Runs are the epochs of which the last record may be. nil: not known.
+	Runs []string
 }
 
 const defaultSegment = 16 << 20
@@ -46,8 +51,11 @@ type Writer struct {
 
 	saveNow, changed chan struct{} // see keepHead
 	headEnded        chan struct{}
-	savedHead        Head // keepHead's own, Close's after its end
-	headFailed       bool
+
+	headMu     sync.Mutex // one at a time tells OnHead; guards the next three
+	savedHead  Head
+	headFailed bool
+	floor      uint64 // the oldest record that retention has left
 
 	lost atomic.Uint64 // dropped by Log and not yet recorded
 	all  atomic.Uint64 // dropped by Log ever
@@ -74,8 +82,8 @@ const queueSize = 4096
 
 // Open continues the chain in o.Dir, or begins one. An unfinished last line,
 // which nobody was told of, is cut, and the cut is recorded. When the chain
-// doesn't reach o.Stored, an alarm is recorded, and the numbers go on after the
-// stored head, so that the gap stays visible.
+// doesn't fit o.Stored and o.Runs, an alarm is recorded, and the numbers go on
+// after the stored head, so that a gap stays visible.
 func Open(o Options) (*Writer, error) {
 	if o.Clock == nil {
 		o.Clock = clock.System{}
@@ -92,14 +100,16 @@ func Open(o Options) (*Writer, error) {
 		queue: make(chan *entry, queueSize), quit: make(chan struct{}), ended: make(chan struct{}),
 		saveNow: make(chan struct{}, 1), changed: make(chan struct{}, 1), headEnded: make(chan struct{}),
 	}
-	found, err := restore(o.Dir, o.Stored)
+	found, err := restore(o)
 	if err != nil {
 		return nil, err
 	}
-	w.fault = found.fault
+	w.fault, w.floor = found.fault, found.floor
 	w.seg, w.head = found.seg, Head{Seq: found.seg.seq, Hash: found.seg.prev}
 	if o.Stored != nil {
 		w.savedHead = *o.Stored
+	} else if o.OnHead != nil && found.empty {
+		_ = o.OnHead(Head{}) // if it isn't kept, the next start says that nothing is known
 	}
 	if err := w.recordFound(found); err != nil {
 		return nil, errors.Join(err, w.seg.close())
