@@ -84,7 +84,7 @@ func TestSessionsTakeNoOperatorsSlot(t *testing.T) {
 		f.announce(f.opt.Paths.OperatorSocket, wire.Request{Kind: wire.KindControl, Control: []byte("{}")}, 0)
 	}
 	f.eventually("the session has its places", func() bool { return f.insiders.taken() == maxInsidersEach })
-	if n := f.operators.taken(); n != 0 {
+	if n := f.people.taken(); n != 0 {
 		t.Errorf("a session holds %d of the operators' places", n)
 	}
 }

@@ -65,15 +65,15 @@ type Broker struct {
 	passphrases *passphrase.Checker
 	secret      atomic.Bool // a passphrase was set when last looked
 
-	calls, refusals     *pool  // connections of broker.sock: heard, and told that it is busy
-	operators, insiders *pool  // of operator.sock: operators, and sessions that ask there
-	strays              *pool  // of operator.sock: operators that are told that it is busy
-	grants              *slots // operators' requests that wait for the disk
-	bytes               *budget
-	parsing             chan struct{}
-	listeners           []*peer.Listener
-	work                sync.WaitGroup
-	stop                context.CancelFunc
+	calls, refusals  *pool  // connections of broker.sock: heard, and told that it is busy
+	people, insiders *pool  // of operator.sock: operators, and sessions that ask there
+	strays           *pool  // of operator.sock: operators that are told that it is busy
+	grants           *slots // operators' requests that wait for the disk
+	bytes            *budget
+	parsing          chan struct{}
+	listeners        []*peer.Listener
+	work             sync.WaitGroup
+	stop             context.CancelFunc
 }
 
 // Start takes the lock, opens store and audit, brings back the sessions whose
@@ -110,7 +110,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	limits := opt.Config.Limits
 	b.sessions = session.NewRegistry(limits.SessionsPerUID)
 	b.calls, b.refusals = newPool(connections()), newPool(connections())
-	b.operators, b.insiders, b.strays = newPool(maxOperators), newPool(maxInsiders), newPool(maxOperators)
+	b.people, b.insiders, b.strays = newPool(maxOperators), newPool(maxInsiders), newPool(maxOperators)
 	b.grants = newSlots(maxGrants)
 	b.bytes, b.parsing = newBudget(maxBytes), make(chan struct{}, maxParsing)
 	if err = b.restore(); err != nil {

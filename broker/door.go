@@ -142,7 +142,7 @@ func (b *Broker) placeCaller(g *guest) (leave func(), ok bool) {
 // placeOperator gives a place at operator.sock. Sessions, and who may be in one,
 // have few of their own there and none of an operator's.
 func (b *Broker) placeOperator(g *guest) (leave func(), ok bool) {
-	t, places, limit := tree{uid: g.peer.UID()}, b.operators, maxOperators
+	t, places, limit := tree{uid: g.peer.UID()}, b.people, maxOperators
 	if s := g.session; s != nil {
 		t = tree{uid: s.UID, session: s}
 	}

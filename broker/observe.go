@@ -30,6 +30,17 @@ func (b *Broker) seeDirectory(s *session.Session) {
 	}
 }
 
+// seeLeader ends a session whose anchor lives on without its first thread. Its
+// pidfd doesn't tell, and a session without a lease can wait.
+func (b *Broker) seeLeader(s *session.Session) {
+	if s.Lease(b.opt.Clock.Now()).State() == lease.Unverified {
+		return
+	}
+	if ended, err := s.Anchor.LeaderEnded(); err == nil && ended {
+		b.exited(s)
+	}
+}
+
 // endUnproved ends unattended sessions whose gate stays silent, where the
 // operator wants that. An interactive client sends nothing while a dialog waits,
 // so it is only shown.

@@ -60,6 +60,7 @@ func (b *Broker) sweep(ctx context.Context) {
 				b.forget(s)
 			}
 			b.seeDirectory(s)
+			b.seeLeader(s)
 		}
 		b.endUnproved(now)
 		b.keepTrees(all)

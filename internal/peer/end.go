@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/proc"
 )
 
 // WaitEnd waits until the process has ended, reaped or not: then it returns nil.
@@ -60,4 +62,19 @@ func waitReadable(ctx context.Context, f *os.File) error {
 		return ctx.Err()
 	}
 	return err
+}
+
+// LeaderEnded says whether the process's first thread has ended, whatever other
+// threads still run: what is left of it has neither a program nor a directory
+// that could be looked at. A poll doesn't see that. On error it is unknown.
+func (p *Process) LeaderEnded() (bool, error) {
+	ended := true
+	err := p.withDir(func(d proc.Dir) error {
+		st, err := d.Stat()
+		if err == nil {
+			ended = st.State == 'Z' || st.State == 'X'
+		}
+		return err
+	})
+	return ended, err
 }

@@ -44,7 +44,8 @@ func child(spec string) {
 			break
 		}
 		a := answer{PID: os.Getpid()}
-		if doErr := s.obey(o); doErr != nil {
+		var doErr error
+		if a.Data, doErr = s.obey(o); doErr != nil {
 			a.Error = doErr.Error()
 		}
 		err = out.Encode(a)
@@ -52,18 +53,31 @@ func child(spec string) {
 	os.Exit(0)
 }
 
-func (s *self) obey(o order) error {
+// obey does one thing. What it finds out is Data of the answer.
+func (s *self) obey(o order) ([]byte, error) {
+	switch o.Do {
+	case "read":
+		return s.read()
+	case "run":
+		return run(o)
+	}
+	return nil, s.act(o)
+}
+
+func (s *self) act(o order) error {
 	switch o.Do {
 	case "spawn":
 		return s.spawn(o)
 	case "exec":
 		return s.exec(o)
+	case "become":
+		return s.become(o)
 	case "connect":
 		return s.connect(o.Text)
 	case "write":
 		return s.write(o.Data, nil)
-	case "writefile":
-		return s.write(o.Data, unix.UnixRights(0))
+	case "writefiles":
+		return s.write(o.Data, unix.UnixRights(make([]int, len(o.Text))...))
 	case "hangup":
 		err := unix.Close(s.sock)
 		s.sock = -1
@@ -74,6 +88,9 @@ func (s *self) obey(o order) error {
 		return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	case "reap":
 		return s.reap(o.Text)
+	case "leader":
+		leader <- struct{}{}
+		return nil
 	}
 	return errors.New("no such order")
 }
@@ -89,7 +106,7 @@ func (s *self) spawn(o order) error {
 		sock = os.NewFile(uintptr(fd), "inherited")
 		defer func() { _ = sock.Close() }()
 	}
-	cmd := command(o.Text, sock, len(o.Data) > 0)
+	cmd := command(o.Text, sock, how(o.Data))
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -98,7 +115,7 @@ func (s *self) spawn(o order) error {
 }
 
 // command starts the test program as a process of a zoo.
-func command(spec string, sock *os.File, detached bool) *exec.Cmd {
+func command(spec string, sock *os.File, how syscall.SysProcAttr) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Stderr = os.Stderr
 	if sock != nil {
@@ -106,7 +123,7 @@ func command(spec string, sock *os.File, detached bool) *exec.Cmd {
 		cmd.ExtraFiles = []*os.File{sock}
 	}
 	cmd.Env = append(os.Environ(), env+"="+spec)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: detached}
+	cmd.SysProcAttr = &how
 	return cmd
 }
 

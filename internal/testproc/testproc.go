@@ -15,11 +15,13 @@ package testproc
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,7 +54,14 @@ type answer struct {
 // Enter does nothing in the test itself, and never returns in a process of a zoo.
 func Enter() {
 	if spec, ok := os.LookupEnv(env); ok {
-		child(spec)
+		go child(spec)
+		endLeader()
+	}
+}
+
+func init() {
+	if _, ok := os.LookupEnv(env); ok {
+		onFirstThread()
 	}
 }
 
@@ -110,7 +119,7 @@ func (z *Zoo) Dir() string { return filepath.Dir(z.ctl.Addr().String()) }
 func (z *Zoo) Start() *Proc {
 	z.t.Helper()
 	name := z.nextName()
-	cmd := command(z.spec(name), nil, false)
+	cmd := command(z.spec(name), nil, syscall.SysProcAttr{})
 	if err := cmd.Start(); err != nil {
 		z.t.Fatalf("starting a process: %v", err)
 	}
@@ -125,8 +134,17 @@ func (z *Zoo) Start() *Proc {
 // and gets a session of its own with detached.
 func (p *Proc) Spawn(inherit, detached bool) *Proc {
 	p.zoo.t.Helper()
+	kind := byte(asChild)
+	if detached {
+		kind = inSession
+	}
+	return p.spawn(inherit, kind)
+}
+
+func (p *Proc) spawn(inherit bool, kind byte) *Proc {
+	p.zoo.t.Helper()
 	name := p.zoo.nextName()
-	p.do(order{Do: "spawn", Text: p.zoo.spec(name), Flag: inherit, Data: flag(detached)})
+	p.do(order{Do: "spawn", Text: p.zoo.spec(name), Flag: inherit, Data: []byte{kind}})
 	return p.zoo.greet(&Proc{zoo: p.zoo, name: name})
 }
 
@@ -143,10 +161,7 @@ func (p *Proc) Write(text string) {
 // that on the sender's side: then it returns what p was told.
 func (p *Proc) WriteWithFile(text string) error {
 	p.zoo.t.Helper()
-	if a := p.ask(order{Do: "writefile", Data: []byte(text)}); a.Error != "" {
-		return fmt.Errorf("passing a file: %s", a.Error)
-	}
-	return nil
+	return p.WriteWithFiles(text, 1)
 }
 
 // Hangup makes p close its connection.
@@ -254,7 +269,21 @@ func (z *Zoo) meet(p *Proc) {
 	if err := json.NewDecoder(conn).Decode(&hello); err != nil || string(hello.Data) != p.name {
 		z.t.Fatalf("waiting for process %q: got %q, %v", p.name, hello.Data, err)
 	}
-	p.conn, p.PID = conn, hello.PID
+	// What it calls itself is another number where it has a pid namespace.
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		ctlErr := raw.Control(func(fd uintptr) {
+			var cred *unix.Ucred
+			if cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+				p.PID = int(cred.Pid)
+			}
+		})
+		err = errors.Join(err, ctlErr)
+	}
+	if err != nil {
+		z.t.Fatalf("asking who process %q is: %v", p.name, err)
+	}
+	p.conn = conn
 }
 
 func (z *Zoo) nextName() string { z.count++; return fmt.Sprint("p", z.count) }
@@ -262,10 +291,3 @@ func (z *Zoo) nextName() string { z.count++; return fmt.Sprint("p", z.count) }
 func (z *Zoo) spec(name string) string { return z.ctl.Addr().String() + " " + name }
 
 func soon() time.Time { return clock.System{}.Wall().Add(patience) }
-
-func flag(set bool) []byte {
-	if set {
-		return []byte{1}
-	}
-	return nil
-}

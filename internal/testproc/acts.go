@@ -1,0 +1,167 @@
+package testproc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// What a child is started as.
+const (
+	asChild        = iota // like any
+	inSession             // leader of a session of its own
+	inPIDNamespace        // first of a pid namespace of its own, and of a user's if it isn't root
+)
+
+func how(kind []byte) syscall.SysProcAttr {
+	switch {
+	case len(kind) == 0 || kind[0] == asChild:
+		return syscall.SysProcAttr{}
+	case kind[0] == inSession:
+		return syscall.SysProcAttr{Setsid: true}
+	case os.Geteuid() == 0:
+		return syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	}
+	return syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWUSER}
+}
+
+// SpawnInPIDNamespace starts a child of p that is process 1 of its own pid
+// namespace.
+func (p *Proc) SpawnInPIDNamespace(inherit bool) *Proc {
+	p.zoo.t.Helper()
+	return p.spawn(inherit, inPIDNamespace)
+}
+
+// TryWrite makes p write on its connection and returns what p was told.
+func (p *Proc) TryWrite(text string) error {
+	p.zoo.t.Helper()
+	return told(p.ask(order{Do: "write", Data: []byte(text)}))
+}
+
+// WriteWithFiles makes p write and pass n open files along.
+func (p *Proc) WriteWithFiles(text string, n int) error {
+	p.zoo.t.Helper()
+	return told(p.ask(order{Do: "writefiles", Data: []byte(text), Text: strings.Repeat("f", n)}))
+}
+
+// Read makes p read once from its connection. The end of it is io.EOF.
+func (p *Proc) Read() (string, error) {
+	p.zoo.t.Helper()
+	a := p.ask(order{Do: "read"})
+	if a.Error == io.EOF.Error() {
+		return "", io.EOF
+	}
+	return string(a.Data), told(a)
+}
+
+func told(a answer) error {
+	if a.Error == "" {
+		return nil
+	}
+	return fmt.Errorf("process %d: %s", a.PID, a.Error)
+}
+
+// Become makes p exec another program, to which its connection stays open if
+// inherit is set. p obeys no more.
+func (p *Proc) Become(inherit bool, argv ...string) {
+	p.zoo.t.Helper()
+	if err := p.send(order{Do: "become", Text: strings.Join(argv, "\x00"), Flag: inherit}); err != nil {
+		p.zoo.t.Fatalf("telling process %d to become %q: %v", p.PID, argv, err)
+	}
+	// The program closes the order's connection, or p has failed and says why.
+	var a answer
+	if err := json.NewDecoder(p.conn).Decode(&a); err == nil {
+		p.zoo.t.Fatalf("process %d, becoming %q: %s", p.PID, argv, a.Error)
+	}
+}
+
+// LeaveLeader makes the first thread of p end, while the others live on.
+func (p *Proc) LeaveLeader() { p.zoo.t.Helper(); p.do(order{Do: "leader"}) }
+
+// Output is what a program did that p has run.
+type Output struct {
+	Out, Err []byte
+	Exit     int
+}
+
+// Run makes p run a program and wait for it. Its stdin is one end of a socket
+// pair that p makes, as node's hosts do it; with piped it is a pipe.
+func (p *Proc) Run(piped bool, stdin string, argv ...string) Output {
+	p.zoo.t.Helper()
+	a := p.ask(order{Do: "run", Text: strings.Join(argv, "\x00"), Data: []byte(stdin), Flag: piped})
+	var out Output
+	if err := errors.Join(told(a), json.Unmarshal(a.Data, &out)); err != nil {
+		p.zoo.t.Fatalf("process %d, running %q: %v", p.PID, argv, err)
+	}
+	return out
+}
+
+// The other side of all these.
+
+// leader is told when the first thread is to end.
+var leader = make(chan struct{})
+
+// onFirstThread keeps the first goroutine on the first thread.
+func onFirstThread() { runtime.LockOSThread() }
+
+// endLeader ends the first thread once that is wanted: whoever calls it must be
+// on it.
+func endLeader() {
+	<-leader
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
+}
+
+func (s *self) read() ([]byte, error) {
+	buf := make([]byte, 256<<10)
+	n, err := unix.Read(s.sock, buf)
+	switch {
+	case err != nil:
+		return nil, err
+	case n == 0:
+		return nil, io.EOF
+	}
+	return buf[:n], nil
+}
+
+func (s *self) become(o order) error {
+	if o.Flag {
+		if _, err := unix.FcntlInt(uintptr(s.sock), unix.F_SETFD, 0); err != nil {
+			return err
+		}
+	}
+	argv := strings.Split(o.Text, "\x00")
+	return syscall.Exec(argv[0], argv, os.Environ())
+}
+
+func run(o order) ([]byte, error) {
+	argv := strings.Split(o.Text, "\x00")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(o.Data), &out, &errs
+	if !o.Flag {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		near, far := os.NewFile(uintptr(pair[0]), "near"), os.NewFile(uintptr(pair[1]), "far")
+		defer func() { _ = far.Close() }()
+		cmd.Stdin = far
+		go func() {
+			_, _ = near.Write(o.Data) // a program that doesn't read is the test's business
+			_ = near.Close()
+		}()
+	}
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		return nil, err
+	}
+	return json.Marshal(Output{Out: out.Bytes(), Err: errs.Bytes(), Exit: cmd.ProcessState.ExitCode()})
+}
