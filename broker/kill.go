@@ -219,8 +219,12 @@ func (b *Broker) endTrees(ctx context.Context, sessions []*session.Session, r *w
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			r.Warnings = append(r.Warnings, "what session "+verdict.Object(s.ID)+" left running could not be ended: "+err.Error())
+		case out.Left > 0:
+			r.Warnings = append(r.Warnings, fmt.Sprintf("session %s: %d processes are left, since they are other users' or did not end in time; look for them below pid %d",
+				verdict.Object(s.ID), out.Left, s.Anchor.PID()))
 		}
 		r.Ended = append(r.Ended, out)
 	}
