@@ -72,7 +72,7 @@ func TestK2_DirectoryOfAnother(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer func() { _ = l.Close() }()
-				wantDeny(t, runHook(t, hook(c.socket, "decide"), payload), verdict.BrokerUntrusted)
+				wantDeny(t, runHook(t, hook(c.socket, "decide", "--deadline", "3"), payload), verdict.BrokerUntrusted)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestImpostorListens(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	reason := wantDeny(t, runHook(t, hook(socket, "decide"), payload), verdict.BrokerUntrusted)
+	reason := wantDeny(t, runHook(t, hook(socket, "decide", "--deadline", "3"), payload), verdict.BrokerUntrusted)
 	if !strings.Contains(reason, "its uid is neither 0 nor 0") {
 		t.Errorf("reason %q", reason)
 	}
