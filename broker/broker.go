@@ -21,6 +21,7 @@ import (
 	"leaseguard.internal/internal/passphrase"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -59,6 +60,7 @@ type Broker struct {
 	ended    *ended
 	endings  *endings
 	proofs   *proofs
+	asides   []string      // damaged stores that lie beside the good one
 	gate     string        // the installed gate
 	since    clock.Instant // when this broker started
 
@@ -136,32 +138,17 @@ func (b *Broker) openState() (err error) {
 			return err
 		}
 	}
+	if err = safepath.Straight(p.RunDir); err != nil {
+		return fmt.Errorf("using the directory of the sockets: %w", err)
+	}
 	if b.lock, err = takeLock(p.Lock); err != nil {
 		return err
 	}
-	if b.store, err = store.Open(p.DB); err != nil {
-		return err
-	}
-	b.key = b.store.Key()
-	secret, err := b.store.Passphrase()
+	aside, err := b.openStore()
 	if err != nil {
 		return err
 	}
-	b.secret.Store(secret != passphrase.Hash{})
-	var stored *audit.Head
-	head, ok, err := b.store.Head()
-	if err != nil {
-		return err
-	}
-	if ok {
-		stored = &head
-	}
-	b.audit, err = audit.Open(audit.Options{
-		Dir: p.AuditDir, Clock: b.opt.Clock, Stored: stored, Epoch: b.epoch,
-		Keep: b.settings().config.Audit.Keep, Max: b.settings().config.Audit.Max,
-		OnHead: func(h audit.Head) error { return b.store.PutHead(context.Background(), h) },
-	})
-	if err != nil {
+	if err := b.openAudit(aside); err != nil {
 		return err
 	}
 	b.floods = audit.NewCoalescer(maxEqualPerSecond)
@@ -188,7 +175,7 @@ func (b *Broker) listen() error {
 func (b *Broker) Run(ctx context.Context) error {
 	ctx, b.stop = context.WithCancel(ctx)
 	defer b.stop()
-	b.record(audit.Record{Event: audit.EventBroker, Code: "started", Reason: "broker " + b.opt.Version})
+	b.recordStart(ctx)
 	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[0], b.placeCaller, b.serveSession)) })
 	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[1], b.placeOperator, b.serveOperator)) })
 	b.spawn(func() { b.watch(ctx) })

@@ -46,6 +46,6 @@ func (b *Broker) brokerStatus() wire.BrokerStatus {
 	if err := b.audit.Err(); err != nil {
 		st.AuditError = err.Error()
 	}
-	st.AuditFault = b.audit.Fault()
+	st.AuditFault, st.StoreAsides = b.audit.Fault(), b.asides
 	return st
 }

@@ -186,6 +186,9 @@ type BrokerStatus struct {
 	StoreError string    `json:"store_error,omitempty"`
 	AuditError string    `json:"audit_error,omitempty"`
 	AuditFault string    `json:"audit_fault,omitempty"` // what was found amiss in the chain at start
+	// StoreAsides are damaged stores that lie beside the good one, which knows
+	// nothing of what they kept.
+	StoreAsides []string `json:"store_asides,omitempty"`
 }
 
 // Assurance says how well peers and operators are known.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
@@ -80,7 +81,21 @@ func (c Command) printBroker(w io.Writer, b wire.BrokerStatus) {
 	if b.AuditFault != "" {
 		rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(b.AuditFault) + ". Next: guard audit verify"}})
 	}
+	for _, aside := range b.StoreAsides {
+		rows = append(rows, []cell{{"fault", red}, {text: asideText(aside, b)}})
+	}
 	c.table(w, rows)
+}
+
+// asideText says what a damaged store has taken with it.
+func asideText(aside string, b wire.BrokerStatus) string {
+	text := "a damaged store was set aside as " + verdict.Object(aside) + ": tokens and ended sessions that it kept are gone"
+	next := "find out what damaged it, move it away, then: guard broker restart"
+	if b.Mode == paths.User && b.Assurance.Operator != "passphrase" {
+		text += ", and the passphrase, if one was set"
+		next = "guard init --passphrase, if one was set; " + next
+	}
+	return text + ". Next: " + next
 }
 
 // configText is the guard.toml that the broker loaded, and whether that is still
