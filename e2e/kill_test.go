@@ -1,0 +1,195 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/wire"
+	"leaseguard.internal/internal/zvmsim"
+)
+
+// leftRunning is what a tool can leave behind; each writes its number to PIDS.
+const leftRunning = `
+setsid sh -c 'sleep 1000 & echo $! >> PIDS'
+trap '' TERM HUP INT; sleep 1000 & echo $! >> PIDS
+sleep 1000 & echo $! >> PIDS; kill -STOP $!
+(trap '' TERM; echo $(exec sh -c 'echo $PPID') >> PIDS; while [ -e GO ]; do sleep 1000; done) &
+`
+
+// leaveRunning has the session leave four processes running and returns them.
+func (w *world) leaveRunning() []int {
+	w.t.Helper()
+	file, gone := filepath.Join(w.Dir, "pids"), filepath.Join(w.Dir, "go")
+	w.must(os.WriteFile(gone, nil, 0o600))
+	w.must(os.WriteFile(file, nil, 0o600))
+	w.t.Cleanup(func() { _ = os.Remove(gone) })
+	script := strings.NewReplacer("PIDS", file, "GO", gone).Replace(leftRunning)
+	answers, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", "exec >/dev/null 2>&1 </dev/null\n" + script}})
+	w.must(err)
+	if answers[0].Exit != 0 {
+		w.t.Fatalf("leaving processes: %s", answers[0].Err)
+	}
+	var text []byte
+	w.must(w.Wait(w.ctx(), func() bool {
+		text, err = os.ReadFile(file)
+		w.must(err)
+		return strings.Count(string(text), "\n") == 4
+	}))
+	var pids []int
+	for _, line := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(line)
+		w.must(err)
+		if !lives(pid) {
+			w.t.Fatalf("process %d doesn't run", pid)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// lives says whether the process is there and no zombie.
+func lives(pid int) bool {
+	st, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, os.ErrNotExist) || err != nil {
+		return false
+	}
+	_, after, _ := strings.Cut(string(st), ") ")
+	return !strings.HasPrefix(after, "Z") && !strings.HasPrefix(after, "X")
+}
+
+func (w *world) ended(pids []int) bool {
+	for _, pid := range pids {
+		if lives(pid) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestRevokeKill: what the session left running is gone with the answer, the
+// session itself goes on, and it is on record.
+func TestRevokeKill(t *testing.T) {
+	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`})
+	w.approve()
+	pids := w.leaveRunning()
+	w.guard("revoke", w.agent.Session)
+	if w.ended(pids[:1]) {
+		t.Error("revoke alone ended it")
+	}
+	var out struct {
+		Revoked []string     `json:"revoked"`
+		Ended   []wire.Ended `json:"ended"`
+	}
+	w.must(json.Unmarshal([]byte(w.guard("revoke", w.agent.Session, "--kill", "--json")), &out))
+	if len(out.Ended) != 1 || out.Ended[0].Session != w.agent.Session || out.Ended[0].Fence != "sweep" || out.Ended[0].Killed < 4 || out.Ended[0].Left != 0 {
+		t.Errorf("answer %+v", out)
+	}
+	if !w.ended(pids) {
+		t.Errorf("of %v some live", pids)
+	}
+	w.expect(w.call("Write", write), "deny", "lease_revoked")
+	again := w.leaveRunning()
+	if text := w.guard("revoke", "--all", "--kill"); !strings.Contains(text, w.agent.Session+"  processes killed: ") {
+		t.Errorf("the answer for people is %q", text)
+	}
+	if !w.ended(again) {
+		t.Errorf("of %v some live", again)
+	}
+	w.must(w.Wait(w.ctx(), func() bool {
+		n := 0
+		w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+			if r.Code == "tree_ended" && r.Session == w.agent.Session {
+				n++
+			}
+			return nil
+		}))
+		return n == 2
+	}))
+}
+
+// TestKillSparesTheGate: a host may run a tool whose gate was killed, so a call
+// that is under way gets its answer.
+func TestKillSparesTheGate(t *testing.T) {
+	behaviour, err := zvmsim.Preset("fast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	behaviour.Latency[zvmsim.Done] = zvmsim.Fixed(time.Second)
+	w := start(t, setting{sim: zvmsim.Options{Behaviour: &behaviour}})
+	w.approve()
+	payload, err := sandbox.Payload("Write", write, 1)
+	w.must(err)
+	answer := make(chan []sandbox.Answer, 1)
+	go func() {
+		answers, err := w.agent.Do(w.ctx(), w.agent.Gate("decide", payload))
+		if err != nil {
+			t.Error(err)
+		}
+		answer <- answers
+	}()
+	w.must(w.Wait(w.ctx(), func() bool {
+		return slices.ContainsFunc(w.Sim.Requests(), func(r zvmsim.Request) bool { return r.Op == zvmsim.OpInsert })
+	}))
+	w.guard("revoke", w.agent.Session, "--kill")
+	w.expect((<-answer)[0], "deny", "lease_revoked")
+}
+
+const killTools = "[session]\non_revoke = \"kill_tools\"\n"
+
+// TestKillToolsAtAnEvent: the host's own gate tells of lost context, and what the
+// session left running ends; the gate that told it has its answer.
+func TestKillToolsAtAnEvent(t *testing.T) {
+	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`, extra: killTools})
+	w.approve()
+	pids := w.leaveRunning()
+	a := w.raw("observe", `{"hook_event_name":"PreCompact","session_id":"scripted-conversation","trigger":"auto"}`)
+	if a.Exit != 0 {
+		t.Errorf("the gate ended with %d: %s", a.Exit, a.Err)
+	}
+	w.must(w.Wait(w.ctx(), func() bool { return w.ended(pids) }))
+	w.guard("approve", w.agent.Session)
+	w.expect(w.call("Write", write), "pass", "")
+}
+
+// TestKillToolsAtTheEndOfTheAnchor: without a cgroup, what the broker knew to be
+// below the anchor ends with it.
+func TestKillToolsAtTheEndOfTheAnchor(t *testing.T) {
+	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`, extra: killTools})
+	w.approve()
+	pids := w.leaveRunning()
+	w.must(w.Wait(w.ctx(), func() bool {
+		for _, pid := range pids {
+			if !w.held(pid) {
+				return false
+			}
+		}
+		return true
+	}))
+	w.agent.End()
+	w.must(w.Wait(w.ctx(), func() bool { return w.ended(pids) }))
+}
+
+// held says whether the broker holds the process.
+func (w *world) held(pid int) bool {
+	dir := fmt.Sprintf("/proc/%d/fdinfo", w.BrokerPID())
+	entries, err := os.ReadDir(dir)
+	w.must(err)
+	for _, e := range entries {
+		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err == nil && strings.Contains(string(text), fmt.Sprintf("\nPid:\t%d\n", pid)) {
+			return true
+		}
+	}
+	return false
+}
