@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -70,6 +71,33 @@ func told(a answer) error {
 	return fmt.Errorf("process %d: %s", a.PID, a.Error)
 }
 
+// Lend returns a descriptor of p's connection that belongs to the test, as if p
+// had passed it on.
+func (p *Proc) Lend() (int, error) {
+	p.zoo.t.Helper()
+	a := p.ask(order{Do: "lend"})
+	if err := told(a); err != nil {
+		return -1, err
+	}
+	return receiveFile(p.conn)
+}
+
+// Take gives p a descriptor of the test's for its connection.
+func (p *Proc) Take(fd int) error {
+	p.zoo.t.Helper()
+	if err := p.send(order{Do: "take"}); err != nil {
+		return err
+	}
+	if err := sendFile(p.conn, fd); err != nil {
+		return err
+	}
+	var a answer
+	if err := receive(p.conn, &a); err != nil {
+		return err
+	}
+	return told(a)
+}
+
 // Become makes p exec another program, to which its connection stays open if
 // inherit is set. p obeys no more.
 func (p *Proc) Become(inherit bool, argv ...string) {
@@ -79,7 +107,7 @@ func (p *Proc) Become(inherit bool, argv ...string) {
 	}
 	// The program closes the order's connection, or p has failed and says why.
 	var a answer
-	if err := json.NewDecoder(p.conn).Decode(&a); err == nil {
+	if err := receive(p.conn, &a); err == nil {
 		p.zoo.t.Fatalf("process %d, becoming %q: %s", p.PID, argv, a.Error)
 	}
 }
@@ -103,6 +131,61 @@ func (p *Proc) Run(piped bool, stdin string, argv ...string) Output {
 		p.zoo.t.Fatalf("process %d, running %q: %v", p.PID, argv, err)
 	}
 	return out
+}
+
+// receive reads one order or answer and not a byte of what comes behind it: that
+// may bring a descriptor.
+func receive(conn *net.UnixConn, v any) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var line []byte
+	for !bytes.HasSuffix(line, []byte{'\n'}) {
+		buf, n := make([]byte, 64<<10), 0
+		peekErr := raw.Read(func(fd uintptr) bool {
+			n, _, err = unix.Recvfrom(int(fd), buf, unix.MSG_PEEK)
+			return err != unix.EAGAIN
+		})
+		switch {
+		case peekErr != nil || err != nil:
+			return errors.Join(peekErr, err)
+		case n == 0:
+			return io.EOF
+		}
+		if end := bytes.IndexByte(buf[:n], '\n'); end >= 0 {
+			n = end + 1
+		}
+		if _, err := io.ReadFull(conn, buf[:n]); err != nil {
+			return err
+		}
+		line = append(line, buf[:n]...)
+	}
+	return json.Unmarshal(line, v)
+}
+
+// receiveFile takes a descriptor that comes with one byte.
+func receiveFile(conn *net.UnixConn) (int, error) {
+	b, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := conn.ReadMsgUnix(b, oob)
+	if err != nil {
+		return -1, err
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(msgs) != 1 {
+		return -1, fmt.Errorf("no descriptor came: %w", err)
+	}
+	fds, err := unix.ParseUnixRights(&msgs[0])
+	if err != nil || len(fds) != 1 {
+		return -1, fmt.Errorf("no descriptor came: %w", err)
+	}
+	unix.CloseOnExec(fds[0])
+	return fds[0], nil
+}
+
+func sendFile(conn *net.UnixConn, fd int) error {
+	_, _, err := conn.WriteMsgUnix([]byte{0}, unix.UnixRights(fd), nil)
+	return err
 }
 
 // The other side of all these.

@@ -36,19 +36,28 @@ func child(spec string) {
 		s.sock = inherited
 		unix.CloseOnExec(inherited)
 	}
-	in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+	ctl := conn.(*net.UnixConn)
+	out := json.NewEncoder(ctl)
 	err = out.Encode(answer{PID: os.Getpid(), Data: []byte(fields[1])})
 	for err == nil {
 		var o order
-		if err = in.Decode(&o); err != nil {
+		if err = receive(ctl, &o); err != nil {
 			break
 		}
 		a := answer{PID: os.Getpid()}
 		var doErr error
-		if a.Data, doErr = s.obey(o); doErr != nil {
+		switch o.Do {
+		case "take":
+			s.sock, doErr = receiveFile(ctl)
+		default:
+			a.Data, doErr = s.obey(o)
+		}
+		if doErr != nil {
 			a.Error = doErr.Error()
 		}
-		err = out.Encode(a)
+		if err = out.Encode(a); err == nil && o.Do == "lend" {
+			err = sendFile(ctl, s.sock)
+		}
 	}
 	os.Exit(0)
 }
@@ -60,6 +69,8 @@ func (s *self) obey(o order) ([]byte, error) {
 		return s.read()
 	case "run":
 		return run(o)
+	case "lend":
+		return nil, nil // it follows the answer
 	}
 	return nil, s.act(o)
 }

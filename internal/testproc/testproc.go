@@ -234,7 +234,7 @@ func (p *Proc) ask(o order) answer {
 	err := p.send(o)
 	var a answer
 	if err == nil {
-		err = json.NewDecoder(p.conn).Decode(&a)
+		err = receive(p.conn, &a)
 	}
 	if err != nil {
 		p.zoo.t.Fatalf("process %d, %s: %v", p.PID, o.Do, err)
@@ -266,7 +266,7 @@ func (z *Zoo) meet(p *Proc) {
 	}
 	_ = conn.SetDeadline(soon())
 	var hello answer
-	if err := json.NewDecoder(conn).Decode(&hello); err != nil || string(hello.Data) != p.name {
+	if err := receive(conn, &hello); err != nil || string(hello.Data) != p.name {
 		z.t.Fatalf("waiting for process %q: got %q, %v", p.name, hello.Data, err)
 	}
 	// What it calls itself is another number where it has a pid namespace.
