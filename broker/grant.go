@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -198,9 +199,19 @@ func (b *Broker) revoke(ctl wire.Control) (wire.Result, []*session.Session) {
 		b.lower(s, lease.Revoked, why)
 		ids = append(ids, s.ID)
 	}
-	r := wire.Result{Revoked: ids}
-	if err := errors.Join(b.audit.Err(), b.store.Err()); err != nil {
+	return wire.Result{Revoked: ids}, targets
+}
+
+// warnUnrecorded looks for a moment whether a revocation, which is in force
+// already, is on disk, and says so if it isn't.
+func (b *Broker) warnUnrecorded(ctx context.Context, r *wire.Result) {
+	if r.Error != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordTime)
+	defer cancel()
+	flushed := b.audit.Flush(ctx)
+	if err := cmp.Or(b.audit.Err(), b.store.Err(), flushed); err != nil {
 		r.Warnings = append(r.Warnings, "revoked in memory, but not durably recorded: "+err.Error())
 	}
-	return r, targets
 }

@@ -21,14 +21,15 @@ const (
 	keepInput         = 1 << 20   // inputs up to this are kept apart from their payload while a call waits
 	maxEqualPerSecond = 20        // equal records of one session before they are counted
 
-	headerTime = 5 * time.Second  // from accept to a whole header
-	busyTime   = time.Second      // the same for who is to be refused, and then for the rest
-	bodyTime   = 20 * time.Second // from header to a whole body
-	replyTime  = 10 * time.Second // for a peer to take its reply
-	verbTime   = 30 * time.Second // for a control request that goes to disk
-	closeTime  = 4 * time.Second  // for the last records when stopping
-	sweepTime  = time.Second      // how often ended leases are tidied up
-	reserve    = 5 * time.Second  // kept of the launch budget for everything but the slow steps
+	headerTime = 5 * time.Second        // from accept to a whole header
+	busyTime   = time.Second            // the same for who is to be refused, and then for the rest
+	bodyTime   = 20 * time.Second       // from header to a whole body
+	replyTime  = 10 * time.Second       // for a peer to take its reply
+	verbTime   = 30 * time.Second       // for a control request that goes to disk
+	recordTime = 100 * time.Millisecond // for the record of a revocation, which doesn't wait for it, to be on disk
+	closeTime  = 4 * time.Second        // for the last records when stopping
+	sweepTime  = time.Second            // how often ended leases are tidied up
+	reserve    = 5 * time.Second        // kept of the launch budget for everything but the slow steps
 )
 
 // connections is how many broker.sock may hold of either kind: as many as the

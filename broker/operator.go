@@ -77,6 +77,7 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 		if ctl.Kill {
 			b.endTrees(ctx, sessions, &r)
 		}
+		b.warnUnrecorded(ctx, &r)
 		return r
 	case wire.VerbAudit:
 		h := b.committedHead(ctx)

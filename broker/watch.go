@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"strings"
-	"sync"
 	"time"
 
 	"leaseguard.internal/broker/lease"
@@ -17,12 +15,6 @@ import (
 
 // keepEnded is how long an ended session's id can be resumed.
 const keepEnded = 7 * 24 * time.Hour
-
-// minPrefix is the least of an id that may stand for all of it.
-const minPrefix = 4
-
-// maxEnded bounds the memory of ended sessions.
-const maxEnded = 10_000
 
 // watch ends each session whose anchor ends.
 func (b *Broker) watch(ctx context.Context) {
@@ -78,10 +70,9 @@ func (b *Broker) prune(ctx context.Context) {
 	if err := b.store.Prune(ctx, wall.Add(-24*time.Hour)); err != nil {
 		b.opt.Log.Warn("pruning tokens", "error", err)
 	}
-	for _, id := range b.ended.expire(wall.Add(-keepEnded)) {
-		if err := b.store.DeleteSession(ctx, id); err != nil {
-			b.opt.Log.Warn("forgetting an ended session", "session", id, "error", err)
-		}
+	b.ended.expire(wall.Add(-keepEnded))
+	if err := b.store.DeleteSessions(ctx, b.ended.over(func(id string) bool { return b.sessions.ByID(id) != nil })); err != nil {
+		b.opt.Log.Warn("forgetting ended sessions", "error", err)
 	}
 }
 
@@ -142,61 +133,6 @@ func (b *Broker) reopen(r store.Session) (*peer.Process, error) {
 		return nil, errOtherBoot
 	}
 	return peer.Reopen(r.PID, r.Inode, r.StartTime)
-}
-
-// ended remembers sessions that are over, for guard launch --resume.
-type ended struct {
-	mu sync.Mutex
-	by map[string]store.Session
-}
-
-func newEnded() *ended { return &ended{by: map[string]store.Session{}} }
-
-func (e *ended) add(r store.Session) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	// An older generation may be heard of after a newer one.
-	if old, known := e.by[r.ID]; known && old.Generation > r.Generation || !known && len(e.by) >= maxEnded {
-		return
-	}
-	e.by[r.ID] = r
-}
-
-// find returns the session with that id, or the only one whose id begins so.
-func (e *ended) find(prefix string) (found store.Session, ok bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r, exact := e.by[prefix]; exact {
-		return r, true
-	}
-	for id, r := range e.by {
-		if len(prefix) < minPrefix || !strings.HasPrefix(id, prefix) {
-			continue
-		}
-		if ok {
-			return store.Session{}, false
-		}
-		found, ok = r, true
-	}
-	return found, ok
-}
-
-func (e *ended) forget(id string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.by, id)
-}
-
-func (e *ended) expire(before time.Time) (ids []string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for id, r := range e.by {
-		if r.Started.Before(before) {
-			delete(e.by, id)
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 func hexOf(h lease.Hash) string { return hex.EncodeToString(h[:]) }

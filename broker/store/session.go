@@ -55,10 +55,18 @@ func (s *Store) PutSession(ctx context.Context, r Session) error {
 	})
 }
 
-// DeleteSession forgets a session. One that isn't there is no error.
-func (s *Store) DeleteSession(ctx context.Context, id string) error {
-	return s.write(ctx, "deleting session", func(tx *bolt.Tx) error {
-		return tx.Bucket(bucketSessions).Delete([]byte(id))
+// DeleteSessions forgets sessions. One that isn't there is no error.
+func (s *Store) DeleteSessions(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return s.write(ctx, "deleting sessions", func(tx *bolt.Tx) error {
+		for _, id := range ids {
+			if err := tx.Bucket(bucketSessions).Delete([]byte(id)); err != nil {
+				return fmt.Errorf("deleting session %q: %w", id, err)
+			}
+		}
+		return nil
 	})
 }
 

@@ -218,10 +218,8 @@ func TestSessionsHeadAndKeySurvive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, id := range []string{"c", "unknown"} {
-		if err := s.DeleteSession(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+	if err := errors.Join(s.DeleteSessions(t.Context(), []string{"c", "unknown"}), s.DeleteSessions(t.Context(), nil)); err != nil {
+		t.Fatal(err)
 	}
 	if _, ok, err := s.Head(); ok || err != nil {
 		t.Errorf("a new store has a head: %v", err)

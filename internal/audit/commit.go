@@ -119,7 +119,9 @@ func (w *Writer) writeBatch(batch []*entry) ([]Head, error) {
 	}
 	heads := make([]Head, len(batch))
 	for i, e := range batch {
-		heads[i] = w.seg.add(e.body)
+		if e.body != nil {
+			heads[i] = w.seg.add(e.body)
+		}
 	}
 	return heads, w.write()
 }

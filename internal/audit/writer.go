@@ -67,7 +67,7 @@ type Writer struct {
 	seg segment // the writing goroutine's own
 }
 
-// entry is one record on its way. done is nil for Log.
+// entry is one record on its way. done is nil for Log, body for Flush.
 type entry struct {
 	body []byte
 	done chan outcome
@@ -139,11 +139,22 @@ func (w *Writer) recordFound(found restored) error {
 // the record may still be written: it then tells of something that was not
 // granted, never the other way round.
 func (w *Writer) Append(ctx context.Context, r Record) (Head, error) {
-	if err := w.Err(); err != nil {
-		return Head{}, err
-	}
 	body, err := encode(w.fill(r))
 	if err != nil {
+		return Head{}, err
+	}
+	return w.put(ctx, body)
+}
+
+// Flush returns when all that was logged before is on disk.
+func (w *Writer) Flush(ctx context.Context) error {
+	_, err := w.put(ctx, nil)
+	return err
+}
+
+// put queues a record, none when body is nil, and waits for the sync after it.
+func (w *Writer) put(ctx context.Context, body []byte) (Head, error) {
+	if err := w.Err(); err != nil {
 		return Head{}, err
 	}
 	e := &entry{body: body, done: make(chan outcome, 1)}

@@ -1,0 +1,98 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"leaseguard.internal/broker/store"
+)
+
+// minPrefix is the least of an id that may stand for all of it.
+const minPrefix = 4
+
+// maxEnded bounds the memory of ended sessions. Beyond it, and some more so that
+// not each end has to look for the oldest, the oldest are forgotten.
+const maxEnded = 10_000
+
+// ended remembers sessions that are over, for guard launch --resume.
+type ended struct {
+	mu   sync.Mutex
+	by   map[string]store.Session
+	gone []string // forgotten here and still in the store
+}
+
+func newEnded() *ended { return &ended{by: map[string]store.Session{}} }
+
+func (e *ended) add(r store.Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	// An older generation may be heard of after a newer one.
+	if old, known := e.by[r.ID]; known && old.Generation > r.Generation {
+		return
+	}
+	e.by[r.ID] = r
+	if len(e.by) > maxEnded+maxEnded/10 {
+		e.forgetOldest(len(e.by) - maxEnded)
+	}
+}
+
+func (e *ended) forgetOldest(n int) {
+	all := make([]store.Session, 0, len(e.by))
+	for _, r := range e.by {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b store.Session) int { return a.Started.Compare(b.Started) })
+	for _, r := range all[:n] {
+		delete(e.by, r.ID)
+		e.gone = append(e.gone, r.ID)
+	}
+}
+
+// find returns the session with that id, or the only one whose id begins so.
+func (e *ended) find(prefix string) (found store.Session, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r, exact := e.by[prefix]; exact {
+		return r, true
+	}
+	for id, r := range e.by {
+		if len(prefix) < minPrefix || !strings.HasPrefix(id, prefix) {
+			continue
+		}
+		if ok {
+			return store.Session{}, false
+		}
+		found, ok = r, true
+	}
+	return found, ok
+}
+
+func (e *ended) forget(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.by, id)
+}
+
+// expire forgets what began before a time.
+func (e *ended) expire(before time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, r := range e.by {
+		if r.Started.Before(before) {
+			delete(e.by, id)
+			e.gone = append(e.gone, id)
+		}
+	}
+}
+
+// over hands out, once, the ids that the store is to forget too. One that has
+// been resumed since is not among them.
+func (e *ended) over(live func(id string) bool) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ids := slices.DeleteFunc(e.gone, func(id string) bool { _, back := e.by[id]; return back || live(id) })
+	e.gone = nil
+	return ids
+}
