@@ -303,13 +303,13 @@ func (m *machine) Time(t *rapid.T) {
 	if m.slept += d; m.slept > 20*time.Hour {
 		return // tokens are forgotten after a day, which is another story
 	}
-	if d >= time.Minute {
+	if d > time.Second {
 		m.settle(t)
 	}
 	m.clock.Advance(d)
 }
 
-// settle lets pass what a broker gets done in a minute of its time, which takes
+// settle lets pass what a broker gets done in seconds of its time, which take
 // the test none: its records and their head are on disk.
 func (m *machine) settle(t *rapid.T) {
 	if _, err := m.audit.Append(context.Background(), audit.Record{Event: audit.EventBroker, Code: "settled"}); err != nil {
@@ -344,6 +344,7 @@ func (m *machine) Restart(t *rapid.T) {
 
 // Crash kills the broker at a commit point of whatever it does next, or at rest.
 func (m *machine) Crash(t *rapid.T) {
+	m.pick(t) // there is one to do something to
 	m.disk.arm(rapid.IntRange(1, 14).Draw(t, "points"), true)
 	m.something(t)
 	m.disk.atRest()
@@ -354,8 +355,8 @@ func (m *machine) Crash(t *rapid.T) {
 // Fail fails one step of what it does next. A broker whose store or audit has
 // failed once raises nothing any more.
 func (m *machine) Fail(t *rapid.T) {
-	m.disk.arm(rapid.IntRange(1, 14).Draw(t, "points"), false)
 	id, _ := m.pick(t)
+	m.disk.arm(rapid.IntRange(1, 14).Draw(t, "points"), false)
 	m.something(t)
 	if m.store.Err() != nil || m.audit.Err() != nil {
 		if _, ok := m.operator(wire.Control{Verb: wire.VerbApprove, Session: id}); ok {
