@@ -56,7 +56,7 @@ type Lease struct {
 // Identity is [identity].
 type Identity struct {
 	AllowRootSessions bool
-	Operators         []string
+	Operators         []string // system mode: users and %groups that narrow guard-operators
 }
 
 // Session is [session].

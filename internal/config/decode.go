@@ -20,6 +20,7 @@ func decode(path, mode string, data []byte) (*Config, error) {
 	}
 	if len(d.errs) == 0 {
 		// What needs several keys at once is only asked of good ones.
+		d.checkIdentity(c.Identity, mode)
 		d.checkZVM(c.ZVM, mode)
 		d.checkTools(c.Tools)
 	}

@@ -40,8 +40,8 @@ var keys = []key{
 
 	{name: "identity.allow_root_sessions", def: `false`, about: "true lets root and the like launch sessions; nothing is enforced against them",
 		set: boolean(func(p *place) *bool { return &p.c.Identity.AllowRootSessions })},
-	{name: "identity.operators", def: `[]`, about: "users or %groups (system mode)", later: true,
-		set: list(func(p *place) *[]string { return &p.c.Identity.Operators })},
+	{name: "identity.operators", def: `[]`, about: "system mode: only these users and %groups of guard-operators; none: all of it",
+		set: into(value.accounts, func(p *place) *[]string { return &p.c.Identity.Operators })},
 
 	{name: "session.on_revoke", def: `"leave"`, about: "what becomes of what a session left running when its trust ends: leave or kill_tools",
 		set: oneOf(func(p *place) *string { return &p.c.Session.OnRevoke }, "leave", "kill_tools")},
