@@ -39,7 +39,7 @@ func passed(a, b stamp, unseen time.Duration) time.Duration {
 // aged counts the oldest of the segments whose newest record is older than Keep.
 // The last one, which is being written, is never among them.
 func (w *Writer) aged(firsts []uint64) (int, error) {
-	keep, now := w.opt.Keep, w.now()
+	keep, now := time.Duration(w.keep.Load()), w.now()
 	if keep <= 0 {
 		return 0, nil
 	}

@@ -95,8 +95,11 @@ func (w *Writer) commit(batch []*entry) {
 			w.drop()
 		case e.done != nil && err != nil:
 			e.done <- outcome{err: err}
-		case e.done != nil:
-			e.done <- outcome{head: heads[i]}
+		default:
+			w.told(e.record, heads[i])
+			if e.done != nil {
+				e.done <- outcome{head: heads[i]}
+			}
 		}
 	}
 }
@@ -140,12 +143,16 @@ func (w *Writer) write() error {
 
 // own writes a record of the writer's itself. It is durable with the next sync.
 func (w *Writer) own(r Record) error {
-	body, err := encode(w.fill(r))
+	e, err := w.entry(r)
 	if err != nil {
 		return w.fail(err)
 	}
-	w.seg.add(body)
-	return w.write()
+	at := w.seg.add(e.body)
+	if err := w.write(); err != nil {
+		return err
+	}
+	w.told(e.record, at)
+	return nil
 }
 
 // sync makes all that was written durable and moves the head.

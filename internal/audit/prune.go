@@ -49,7 +49,8 @@ func (w *Writer) prune() error {
 
 // surplus says which segments go and which is the oldest to stay.
 func (w *Writer) surplus() (victims []uint64, kept uint64, err error) {
-	if w.opt.Keep <= 0 && w.opt.Max <= 0 {
+	limit := w.room.Load()
+	if w.keep.Load() <= 0 && limit <= 0 {
 		return nil, 0, nil
 	}
 	firsts, err := listSegments(w.opt.Dir)
@@ -71,7 +72,7 @@ func (w *Writer) surplus() (victims []uint64, kept uint64, err error) {
 	for _, info := range infos[:n] {
 		total -= info.Size()
 	}
-	for n < len(firsts)-1 && w.opt.Max > 0 && total > w.opt.Max {
+	for n < len(firsts)-1 && limit > 0 && total > limit {
 		total -= infos[n].Size()
 		n++
 	}

@@ -30,6 +30,9 @@ type Options struct {
 	// Stored is the head as OnHead has kept it, to hold the chain against at
 	// start. Is it nil although there is an OnHead, then what was kept is lost.
 	Stored *Head
+	// Mirror hears of each record that was written, in their order. It must not
+	// wait for anything. nil: nobody listens.
+	Mirror func(Record)
 	// Runs are the epochs of which the last record may be. nil: not known.
 	Runs []string
 }
@@ -57,6 +60,8 @@ type Writer struct {
 	headFailed bool
 	floor      uint64 // the oldest record that retention has left
 
+	keep, room atomic.Int64 // Options.Keep and Options.Max, or what Retain made of them
+
 	lost atomic.Uint64 // dropped by Log and not yet recorded
 	all  atomic.Uint64 // dropped by Log ever
 
@@ -69,8 +74,9 @@ type Writer struct {
 
 // entry is one record on its way. done is nil for Log, body for Flush.
 type entry struct {
-	body []byte
-	done chan outcome
+	body   []byte
+	record *Record // nil: nobody listens
+	done   chan outcome
 }
 
 type outcome struct {
@@ -100,6 +106,7 @@ func Open(o Options) (*Writer, error) {
 		queue: make(chan *entry, queueSize), quit: make(chan struct{}), ended: make(chan struct{}),
 		saveNow: make(chan struct{}, 1), changed: make(chan struct{}, 1), headEnded: make(chan struct{}),
 	}
+	w.Retain(o.Keep, o.Max)
 	found, err := restore(o)
 	if err != nil {
 		return nil, err
@@ -139,25 +146,52 @@ func (w *Writer) recordFound(found restored) error {
 // the record may still be written: it then tells of something that was not
 // granted, never the other way round.
 func (w *Writer) Append(ctx context.Context, r Record) (Head, error) {
-	body, err := encode(w.fill(r))
+	e, err := w.entry(r)
 	if err != nil {
 		return Head{}, err
 	}
-	return w.put(ctx, body)
+	return w.put(ctx, e)
+}
+
+// entry makes a record ready to be written.
+func (w *Writer) entry(r Record) (*entry, error) {
+	r = w.fill(r)
+	body, err := encode(r)
+	e := &entry{body: body}
+	if w.opt.Mirror != nil {
+		kept := r
+		e.record = &kept
+	}
+	return e, err
+}
+
+// told tells the listener of a record that has been written.
+func (w *Writer) told(r *Record, at Head) {
+	if r != nil {
+		r.Seq = at.Seq
+		w.opt.Mirror(*r)
+	}
+}
+
+// Retain changes how long and in how much room segments are kept, from the next
+// rotation on.
+func (w *Writer) Retain(keep time.Duration, room int64) {
+	w.keep.Store(int64(keep))
+	w.room.Store(room)
 }
 
 // Flush returns when all that was logged before is on disk.
 func (w *Writer) Flush(ctx context.Context) error {
-	_, err := w.put(ctx, nil)
+	_, err := w.put(ctx, &entry{})
 	return err
 }
 
-// put queues a record, none when body is nil, and waits for the sync after it.
-func (w *Writer) put(ctx context.Context, body []byte) (Head, error) {
+// put queues an entry and waits for the sync after it.
+func (w *Writer) put(ctx context.Context, e *entry) (Head, error) {
 	if err := w.Err(); err != nil {
 		return Head{}, err
 	}
-	e := &entry{body: body, done: make(chan outcome, 1)}
+	e.done = make(chan outcome, 1)
 	select {
 	case w.queue <- e:
 	case <-ctx.Done():
@@ -182,10 +216,10 @@ func (w *Writer) put(ctx context.Context, body []byte) (Head, error) {
 
 // Log writes a record soon and never blocks: what finds no room is counted.
 func (w *Writer) Log(r Record) {
-	body, err := encode(w.fill(r))
+	e, err := w.entry(r)
 	if err == nil && w.Err() == nil && !w.closed() {
 		select {
-		case w.queue <- &entry{body: body}:
+		case w.queue <- e:
 			return
 		default:
 		}
