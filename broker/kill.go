@@ -142,7 +142,7 @@ func (b *Broker) treeEnded(s *session.Session, outcome proctree.Outcome) {
 }
 
 func fenceName(f session.Fence) string {
-	if f.Cgroup != 0 {
+	if f.Cgroup.ID != 0 {
 		return "cgroup"
 	}
 	return "sweep"

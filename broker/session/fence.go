@@ -5,12 +5,13 @@ import (
 	"fmt"
 
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/tree"
 )
 
 // Fence is a cgroup of one session alone. The zero Fence is none: then lineage is
 // all that tells who is inside.
 type Fence struct {
-	Cgroup uint64 // its id, which the kernel gives out once
+	Cgroup tree.Cgroup
 	// Boundary says that the session's user can't move a process in or out: then
 	// lineage and cgroup must both fit. Elsewhere it only helps to find what a
 	// session has left running.
@@ -26,7 +27,7 @@ func (f Fence) name() string {
 	switch {
 	case f.Boundary:
 		return "scope"
-	case f.Cgroup != 0:
+	case f.Cgroup.ID != 0:
 		return "user-scope"
 	}
 	return "absent"
@@ -43,8 +44,8 @@ func (s *Session) Fence() Fence {
 func (r *Registry) Enclose(s *Session, f Fence) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if other := r.byCgroup[f.Cgroup]; other != nil || f.Cgroup == 0 {
-		return fmt.Errorf("fencing session %q in cgroup %d: %w", s.ID, f.Cgroup, ErrTaken)
+	if other := r.byCgroup[f.Cgroup.ID]; other != nil || f.Cgroup.ID == 0 {
+		return fmt.Errorf("fencing session %q in cgroup %d: %w", s.ID, f.Cgroup.ID, ErrTaken)
 	}
 	if e := r.byAnchor[s.Anchor.ID()]; e == nil || e.session != s {
 		return fmt.Errorf("fencing session %q: %w", s.ID, ErrNotRegistered)
@@ -52,14 +53,14 @@ func (r *Registry) Enclose(s *Session, f Fence) error {
 	s.mu.Lock()
 	s.fence = f
 	s.mu.Unlock()
-	r.byCgroup[f.Cgroup] = s
+	r.byCgroup[f.Cgroup.ID] = s
 	return nil
 }
 
 // unfence forgets the session's cgroup. The caller holds the lock.
 func (r *Registry) unfence(s *Session) {
-	if f := s.Fence(); r.byCgroup[f.Cgroup] == s {
-		delete(r.byCgroup, f.Cgroup)
+	if f := s.Fence(); r.byCgroup[f.Cgroup.ID] == s {
+		delete(r.byCgroup, f.Cgroup.ID)
 	}
 }
 

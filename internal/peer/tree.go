@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/proc"
 )
 
 // ParentPID is the number of the parent that the process had when it was
@@ -60,4 +62,16 @@ func (p *Process) info(want uint64) (unix.PidfdInfo, error) {
 		err = ErrGone
 	}
 	return info, err
+}
+
+// CgroupPath returns the path of the process's cgroup (version 2), from the root
+// of that hierarchy: by it the directory is found, of which CgroupID then tells
+// whether it is the right one.
+func (p *Process) CgroupPath() (string, error) {
+	var path string
+	err := p.withDir(func(d proc.Dir) (err error) {
+		path, err = d.Cgroup()
+		return err
+	})
+	return path, err
 }

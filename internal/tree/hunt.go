@@ -122,10 +122,19 @@ func (h *hunt) waits(v *prey) bool {
 }
 
 // strike kills what has been stopped, and tries again where it was refused: the
-// process may have changed its user. It answers how many it killed now.
+// process may have changed its user. It answers how many it killed now. A cgroup
+// whose anchor has ended is killed whole, if we may.
 func (h *hunt) strike() (struck int) {
+	for _, q := range h.quarries {
+		if q.Cgroup.ID != 0 && !q.Anchor.Alive() {
+			_ = q.Cgroup.kill() // else one by one
+		}
+	}
 	for _, v := range h.held {
-		if !v.killed && (v.stopped || v.refused) && v.Signal(unix.SIGKILL) == nil {
+		if v.killed || !v.stopped && !v.refused {
+			continue
+		}
+		if err := v.Signal(unix.SIGKILL); err == nil || errors.Is(err, unix.ESRCH) {
 			v.killed, v.refused = true, false
 			struck++
 		}

@@ -60,8 +60,8 @@ func (h *hunt) list() (table, error) {
 	t := table{children: map[int][]int{}, seen: map[int]bool{}, members: map[uint64][]*peer.Process{}}
 	cgroups := map[uint64]bool{}
 	for _, q := range h.quarries {
-		if q.Cgroup != 0 {
-			cgroups[q.Cgroup] = true
+		if q.Cgroup.ID != 0 {
+			cgroups[q.Cgroup.ID] = true
 		}
 	}
 	dir, err := os.Open("/proc")
@@ -131,7 +131,7 @@ func (h *hunt) search(q *quarry, t table) (found int, err error) {
 			visit(v, held, deeper)
 		}
 	}
-	for _, p := range t.members[q.Cgroup] {
+	for _, p := range t.members[q.Cgroup.ID] {
 		if h.held[p.PID()] != nil || !h.room(q) {
 			continue
 		}

@@ -66,7 +66,7 @@ const (
 type Target struct {
 	Anchor *peer.Process   // lives on; may have ended
 	Kept   []*peer.Process // proved to be below the anchor at an earlier look
-	Cgroup uint64          // whose members belong to the session, wherever they hang; 0: none
+	Cgroup Cgroup          // whose members belong to the session, wherever they hang; zero: none
 	Mercy  func(*peer.Process) Mercy
 }
 
