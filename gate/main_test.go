@@ -24,8 +24,11 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
-	if os.Getenv("GATE_TEST_CHILD") == "panic" {
+	switch os.Getenv("GATE_TEST_CHILD") {
+	case "panic":
 		syscall.Exit(run(func(call, []byte) (reply, string) { panic("test") }))
+	case "listen":
+		syscall.Exit(listenOnly(os.Getenv("GATE_TEST_SOCKET")))
 	}
 	os.Exit(buildAndRun(m))
 }
