@@ -8,5 +8,6 @@ import "time"
 // on a machine that starts sixteen at once.
 const (
 	randomFaults = 1000
+	workers      = 16
 	slack        = 2 * time.Second
 )

@@ -217,6 +217,7 @@ func listenOnly(path string) int {
 // comes within its deadline and is a denial of the exact shape; an observer says
 // nothing. The seed is printed, and can be given again.
 func TestRandomFaults(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	if s := os.Getenv("GATE_TEST_SEED"); s != "" {
 		if _, err := fmt.Sscan(s, &seed); err != nil {
@@ -226,7 +227,7 @@ func TestRandomFaults(t *testing.T) {
 	t.Logf("GATE_TEST_SEED=%d", seed)
 	jobs := make(chan uint64)
 	var wg sync.WaitGroup
-	for range 16 {
+	for range workers {
 		wg.Go(func() {
 			for n := range jobs {
 				if err := randomFault(seed, n); err != nil {
@@ -317,6 +318,7 @@ func refused(got result, role string) error {
 
 // TestEOFAtEachByte: no beginning of a reply is taken for one.
 func TestEOFAtEachByte(t *testing.T) {
+	t.Parallel()
 	b := passReply()
 	for n := range b {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
