@@ -54,7 +54,7 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 		return refuse(verdict.Malformed, "parsing", "the hook payload", err.Error(),
 			"make the call again; if that fails too, the host's version is not one that guard knows"), false
 	}
-	c.event, c.digest = event, b.inputDigest(event.Input)
+	c.event = event
 	if len(event.Input) <= keepInput {
 		c.event.Input = bytes.Clone(event.Input) // so that the payload can go while the call waits
 		give := c.release[len(c.release)-1]

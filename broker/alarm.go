@@ -35,7 +35,7 @@ func (b *Broker) remember(c *call, v verdict.Verdict) {
 	}
 	judged := session.Judged{Kind: v.Kind, Lowerings: c.lowerings, Mutator: c.class == classMutator}
 	if v.Kind != verdict.Deny {
-		judged.Input = canonical(c.event)
+		judged.Text = input(c.event) // its digest can wait until the answer is out
 	}
 	c.session.Remember(c.key(), judged, b.opt.Clock.Now())
 }
@@ -44,14 +44,24 @@ func (c *call) key() session.CallKey {
 	return session.NewCallKey(c.event.HostSession, c.event.ToolUse)
 }
 
+// digest puts the digest of a remembered input in its place.
+func (b *Broker) digest(c *call) {
+	if c.event.Kind == dialect.ToolCall && c.event.ToolUse != "" && c.own {
+		c.session.Digest(c.key(), canonical)
+	}
+}
+
+// input is a tool's input as it came.
+func input(ev dialect.Event) session.Input { return session.Input{Tool: ev.Tool, JSON: ev.Input} }
+
 // canonical digests a tool and its input by their meaning: a host may write the
 // same object with other blanks, or its keys in another order.
-func canonical(ev dialect.Event) [sha256.Size]byte {
-	v := jsontext.Value(ev.Input).Clone()
+func canonical(in session.Input) [sha256.Size]byte {
+	v := jsontext.Value(in.JSON).Clone()
 	if err := v.Canonicalize(); err != nil {
-		v = ev.Input
+		v = in.JSON
 	}
-	return sha256.Sum256(append([]byte(ev.Tool+"\x00"), v...))
+	return sha256.Sum256(append([]byte(in.Tool+"\x00"), v...))
 }
 
 // ran holds a call that has run against its answer.
@@ -64,12 +74,15 @@ func (b *Broker) ran(c *call) {
 		b.ranUnknown(c, excused)
 		return
 	}
+	if judged.Text.Tool != "" { // it was quicker than the digest
+		judged.Input = canonical(judged.Text)
+	}
 	l := c.session.Lease(b.opt.Clock.Now())
 	lost := judged.Mutator && (l.State() != lease.Verified || l.Lowerings() != judged.Lowerings)
 	switch {
 	case judged.Kind == verdict.Deny:
 		b.alarm(c, alarmIgnored)
-	case judged.Input != canonical(c.event):
+	case judged.Input != canonical(input(c.event)):
 		if dialect.Completes(c.host, c.event.Tool) {
 			b.note(c, noteCompleted)
 			return

@@ -98,6 +98,8 @@ func (b *Broker) mutator(ctx context.Context, c *call) verdict.Verdict {
 		return leaseVerdict(c.event.Tool, c.session, l)
 	}
 	c.lowerings = l.Lowerings()
+	ctx, cancel := context.WithTimeout(ctx, b.left(c))
+	defer cancel()
 	v := b.protect(ctx, c)
 	if v.Kind == verdict.Deny {
 		return v
@@ -210,7 +212,7 @@ func (b *Broker) checkpoint(ctx context.Context, c *call, targets []catalog.Targ
 	defer cancel()
 	defer c.conn.CancelOnHangup(cancel)() // a gate that is gone needs no checkpoint
 	infos, err := c.set.checkpoints.Ensure(ctx, checkpoint.Request{
-		Session: c.session.Key(), Lowered: c.lowerings, Call: c.id, Targets: targets,
+		Session: c.session.Key(), Lowered: c.lowerings, Call: newCallID(), Targets: targets,
 	})
 	c.checkpoints = infos // the known machines are protected even beside an unknown one
 	if err != nil {

@@ -23,6 +23,8 @@ import (
 type door struct {
 	listener *peer.Listener
 	looking  chan struct{} // held while a peer is looked at, which waits for nobody
+	next     chan *peer.Conn
+	waiting  chan struct{} // held by who waits for next
 	place    func(*guest) (leave func(), ok bool)
 	serve    func(context.Context, *peer.Conn, guest)
 }
@@ -46,7 +48,7 @@ func (y *busy) error(what string) *wire.Error {
 }
 
 func newDoor(l *peer.Listener, place func(*guest) (func(), bool), serve func(context.Context, *peer.Conn, guest)) *door {
-	return &door{listener: l, looking: make(chan struct{}, maxLooking), place: place, serve: serve}
+	return &door{listener: l, looking: make(chan struct{}, maxLooking), next: make(chan *peer.Conn), waiting: make(chan struct{}, maxWaiting), place: place, serve: serve}
 }
 
 // accept takes connections until the listener is closed. It never waits for a
@@ -65,7 +67,30 @@ func (b *Broker) accept(ctx context.Context, d *door) {
 			_ = clock.Sleep(ctx, 5*time.Millisecond)
 		default:
 			d.looking <- struct{}{}
-			b.spawn(func() { b.receiveGuest(ctx, conn, d) })
+			select {
+			case d.next <- conn:
+			default:
+				b.spawn(func() { b.receiveGuests(ctx, conn, d) })
+			}
+		}
+	}
+}
+
+// receiveGuests serves a connection, and then those that come while it has
+// nothing to do: a goroutine whose stack has grown answers sooner than a new one.
+func (b *Broker) receiveGuests(ctx context.Context, conn *peer.Conn, d *door) {
+	for {
+		b.receiveGuest(ctx, conn, d)
+		select {
+		case d.waiting <- struct{}{}:
+		default:
+			return // enough of them wait
+		}
+		select {
+		case conn = <-d.next:
+			<-d.waiting
+		case <-ctx.Done():
+			return
 		}
 	}
 }

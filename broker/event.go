@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"time"
 
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
@@ -18,7 +19,6 @@ import (
 // call is one hook event under judgement. Everything that a decision learns is
 // collected here, for the record.
 type call struct {
-	id      string
 	conn    *peer.Conn
 	peer    peer.Peer
 	host    wire.Host
@@ -38,7 +38,6 @@ type call struct {
 	targets     []string
 	checkpoints []wire.CheckpointInfo
 
-	digest  string   // of the input, keyed
 	release []func() // what was taken for the call: its slot, its memory
 }
 
@@ -51,10 +50,7 @@ func (c *call) leave() {
 
 // serveEvent judges one event of a host and answers its gate.
 func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wire.Header) {
-	set := b.settings()
-	ctx, cancel := context.WithTimeout(ctx, max(set.config.Launch.Budget-reserve, reserve/5))
-	defer cancel()
-	c := &call{id: newCallID(), set: set, conn: conn, peer: g.peer, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now(), session: g.session, path: g.path}
+	c := &call{set: b.settings(), conn: conn, peer: g.peer, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now(), session: g.session, path: g.path}
 	c.own = c.session != nil && b.hostsOwn(c)
 	if c.own && b.installedGate(c) {
 		c.release = append(c.release, c.session.Calling(g.peer.Process()))
@@ -70,6 +66,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	if v.Kind == verdict.Pass && c.class == classMutator {
 		v = b.commit(ctx, c, v)
 		b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
+		b.digest(c)
 		return
 	}
 	if v.Kind != verdict.Deny && c.role == wire.RoleDecide {
@@ -80,18 +77,31 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	}
 	r := b.outcome(c, v)
 	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
+	r.InputSHA256 = b.inputDigest(c.event.Input)
 	b.recordOften(r) // it grants nothing, so that nobody has to wait for it
+	b.digest(c)
+}
+
+// left is the time that the slow steps of a call have.
+func (b *Broker) left(c *call) time.Duration {
+	return max(c.set.config.Launch.Budget-reserve-b.opt.Clock.Now().Sub(c.began), reserve/5)
 }
 
 // commit writes the pass of a mutator down and looks once more: its record waits
 // for the disk, and what lowers a lease doesn't wait for that.
 func (b *Broker) commit(ctx context.Context, c *call, v verdict.Verdict) verdict.Verdict {
-	if _, err := b.audit.Append(ctx, b.stamped(b.outcome(c, v))); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, b.left(c))
+	defer cancel()
+	r := b.outcome(c, v)
+	r.InputSHA256 = b.inputDigest(c.event.Input)
+	if _, err := b.audit.Append(ctx, b.stamped(r)); err != nil {
 		return refuse(verdict.Internal, "recording", verdict.Object(c.event.Tool), "the audit could not be written: "+err.Error(), "guard status")
 	}
 	last := b.secondLook(c, v)
 	if last.Kind != verdict.Pass {
-		b.recordOften(b.outcome(c, last)) // takes back the pass that is on record; a denial needs no disk
+		taken := b.outcome(c, last)
+		taken.InputSHA256 = r.InputSHA256
+		b.recordOften(taken) // takes back the pass that is on record; a denial needs no disk
 		b.remember(c, last)
 	}
 	return last

@@ -10,6 +10,7 @@ import (
 // Bounds of the whole broker. The per-session ones are in guard.toml's [limits].
 const (
 	maxCalls          = 4096      // connections of broker.sock that are heard, and as many that are refused
+	maxWaiting        = 8         // goroutines of a socket that wait for the next connection
 	maxLooking        = 32        // connections of a socket that are being looked at
 	maxOperators      = 256       // connections of operators on operator.sock
 	maxGrants         = 128       // of these, such that wait for the disk

@@ -82,6 +82,8 @@ func (b *Broker) noteGate(ctx context.Context, s *session.Session) {
 	if s.Lease(b.opt.Clock.Now()).GateSeen() {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, verbTime)
+	defer cancel()
 	r := b.sessionRecord(s)
 	r.GateSeen = true
 	if err := b.store.PutSession(ctx, r); err != nil {

@@ -81,6 +81,7 @@ func NewRegistry(perUID int) *Registry {
 // nor outside: the lineage could not be proved, or p or the anchor has ended.
 func (r *Registry) Find(p *peer.Process) (*Session, []Step, error) {
 	var found *Session
+	alive := false // found's anchor was seen to be
 	path := make([]Step, 0, 8)
 	err := peer.Ancestors(p, func(q *peer.Process) (bool, error) {
 		path = append(path, Step{PID: q.PID(), id: q.ID()})
@@ -89,13 +90,13 @@ func (r *Registry) Find(p *peer.Process) (*Session, []Step, error) {
 		}
 		// Most callers are an anchor's child, and an anchor is held already.
 		if s := r.numbered(q.ParentPID()); s != nil && q.ChildOf(s.Anchor) {
-			found, path = s, append(path, Step{PID: s.Anchor.PID(), id: s.Anchor.ID()})
+			found, alive, path = s, true, append(path, Step{PID: s.Anchor.PID(), id: s.Anchor.ID()})
 		}
 		return found != nil, nil
 	})
 	switch {
 	case err != nil:
-	case found != nil && !found.Anchor.Alive():
+	case found != nil && !alive && !found.Anchor.Alive():
 		err = fmt.Errorf("anchor %d: %w", found.Anchor.PID(), peer.ErrGone)
 	case !p.Alive():
 		err = peer.ErrGone

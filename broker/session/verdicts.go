@@ -2,7 +2,7 @@ package session
 
 import (
 	"crypto/sha256"
-	"fmt"
+	"strconv"
 	"time"
 
 	"leaseguard.internal/internal/clock"
@@ -21,17 +21,27 @@ type CallKey [sha256.Size]byte
 
 // NewCallKey makes the key of a call.
 func NewCallKey(hostSession, toolUse string) CallKey {
-	return sha256.Sum256(fmt.Appendf(nil, "%d %s %s", len(hostSession), hostSession, toolUse))
+	b := make([]byte, 0, 128)
+	b = append(strconv.AppendInt(b, int64(len(hostSession)), 10), ' ')
+	b = append(append(b, hostSession...), ' ')
+	return sha256.Sum256(append(b, toolUse...))
 }
 
 // Judged is what was answered to a call before it ran.
 type Judged struct {
 	Kind      verdict.Kind
 	Input     [sha256.Size]byte // of tool and input in canonical form; not for denials
+	Text      Input             // what Input is the digest of, until Digest
 	Lowerings uint64            // the lease's count then
 	Mutator   bool
 	at        clock.Instant
 	nth       uint64
+}
+
+// Input is what a tool was called with.
+type Input struct {
+	Tool string
+	JSON []byte
 }
 
 // verdicts are the newest answers by call, the oldest dropped for room.
@@ -68,6 +78,24 @@ func (s *Session) Remember(key CallKey, j Judged, now clock.Instant) {
 		if len(v.order) == 0 {
 			break
 		}
+	}
+}
+
+// Digest replaces the text of a remembered call by its digest, which is made
+// without the session's lock.
+func (s *Session) Digest(key CallKey, digest func(Input) [sha256.Size]byte) {
+	s.mu.Lock()
+	j := s.verdicts.byCall[key]
+	s.mu.Unlock()
+	if j.Text.Tool == "" {
+		return
+	}
+	sum := digest(j.Text)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, known := s.verdicts.byCall[key]; known && now.nth == j.nth {
+		now.Input, now.Text = sum, Input{}
+		s.verdicts.byCall[key] = now
 	}
 }
 

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"fmt"
 	"path"
 	"strconv"
@@ -129,6 +130,9 @@ func optional(fields map[string][]byte, key string) string {
 	if jsontext.Value(raw).Kind() != '"' {
 		return ""
 	}
+	if bytes.IndexByte(raw, '\\') < 0 { // strictjson has checked all else
+		return string(raw[1 : len(raw)-1])
+	}
 	b, err := jsontext.AppendUnquote(nil, raw)
 	if err != nil {
 		return ""
@@ -215,6 +219,9 @@ func block(quoted string) string { return `{"decision":"block","reason":` + quot
 
 // milliseconds reads a duration; anything else is none.
 func milliseconds(raw []byte) int64 {
+	if len(raw) == 0 {
+		return 0
+	}
 	const day = 24 * 60 * 60 * 1000
 	ms, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || ms < 0 || ms > day {

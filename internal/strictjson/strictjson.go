@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -175,8 +176,11 @@ func checkEnd(d *jsontext.Decoder) error {
 }
 
 func checkFold(name string, known []string) error {
+	if slices.Contains(known, name) {
+		return nil
+	}
 	for _, k := range known {
-		if name != k && strings.EqualFold(name, k) {
+		if strings.EqualFold(name, k) {
 			return fmt.Errorf("%w: key %s equals %q only after case folding", ErrMalformed, verdict.Object(name), k)
 		}
 	}
