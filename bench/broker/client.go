@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -102,6 +101,10 @@ func (o order) run() (s slice) {
 	if o.Changes {
 		tool, input, want = "Bash", bashInput, "checkpoint 7"
 	}
+	dial := dialPoller
+	if o.Clients == 1 {
+		dial = dialBlocking
+	}
 	began, end := now(), now().Add(time.Duration(o.ForNS))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -113,7 +116,7 @@ func (o order) run() (s slice) {
 				body := fmt.Appendf(nil, payload, tool, input, fmt.Sprintf(number, calls.Add(1)))
 				frame := wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Flags: wire.FlagStdinParent, Body: body})
 				at = now()
-				err = call(o.Socket, frame, want)
+				err = call(checked(dial), o.Socket, frame, want)
 				after := now()
 				took, at = append(took, int64(after.Sub(at))), after
 			}
@@ -131,8 +134,8 @@ func (o order) run() (s slice) {
 }
 
 // call is one call as the gate makes it, and has to pass.
-func call(socket string, frame []byte, want string) error {
-	conn, err := net.Dial("unix", socket)
+func call(dial dialer, socket string, frame []byte, want string) error {
+	conn, err := dial(socket)
 	if err != nil {
 		return err
 	}

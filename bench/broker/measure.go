@@ -71,8 +71,12 @@ func authorize(r *rig, rounds int, out io.Writer) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	socket := filepath.Join(r.dir, "echo.sock")
-	if _, err := r.start(h, nil, r.self, "-role", "echo", socket); err != nil {
+	other, err := r.newHome(r.dir) // as deep as the broker's
+	if err != nil {
+		return 0, err
+	}
+	socket := other.socket()
+	if _, err := r.start(other, nil, r.self, "-role", "echo", socket); err != nil {
 		return 0, err
 	}
 	if err := eventually("the echo to listen", func() error { _, err := os.Stat(socket); return err }); err != nil {
