@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,30 +80,17 @@ type named struct {
 // and would let in whoever gets that name later.
 func namedOperators(list []string) (named, error) {
 	n := named{some: len(list) > 0}
-	for _, name := range list {
-		group, isGroup := strings.CutPrefix(name, "%")
-		var text string
-		var err error
+	for _, text := range list {
+		name, isGroup := strings.CutPrefix(text, "%")
+		look, to := paths.UserID, &n.uids
 		if isGroup {
-			var g *user.Group
-			if g, err = user.LookupGroup(group); err == nil {
-				text = g.Gid
-			}
-		} else {
-			var u *user.User
-			if u, err = user.Lookup(name); err == nil {
-				text = u.Uid
-			}
+			look, to = paths.GroupID, &n.gids
 		}
-		id, parseErr := strconv.ParseUint(text, 10, 32)
-		if err = cmp.Or(err, parseErr); err != nil {
-			return named{}, fmt.Errorf("looking up %s of identity.operators: %w; write users, or groups with a %% before them, that this machine has", verdict.Object(name), err)
+		id, err := look(name)
+		if err != nil {
+			return named{}, fmt.Errorf("looking up %s of identity.operators: %w; write users, or groups with a %% before them, that this machine has", verdict.Object(text), err)
 		}
-		if isGroup {
-			n.gids = append(n.gids, uint32(id))
-		} else {
-			n.uids = append(n.uids, uint32(id))
-		}
+		*to = append(*to, id)
 	}
 	return n, nil
 }

@@ -3,17 +3,19 @@ package broker
 import (
 	"context"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/sys/unix"
 
+	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/verdict"
@@ -116,25 +118,39 @@ func systemMode(t *testing.T, change func(*config.Config)) *fixture {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be several users; CI runs this as root")
 	}
-	f := newFixture(t, change)
-	f.stop()
-	p := f.opt.Paths
-	p.Mode, p.BrokerUID, p.OperatorGID, p.GateGID, p.AuditGID = paths.System, 0, theGroup, theGroup+1, theGroup+2
-	cfg := f.settings().config
-	cfg.Identity.AllowRootSessions = false
-	var err error
+	dir, err := os.MkdirTemp("", "guard-s-")
+	f := &fixture{t: t, dir: dir, clock: clock.NewFake(clock.Instant(time.Hour), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC))}
+	f.must(err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	p := paths.Paths{
+		Mode: paths.System, RunDir: dir + "/run", StateDir: dir + "/lib", DB: dir + "/lib/guard.db", AuditDir: dir + "/lib/audit", Lock: dir + "/lib/broker.lock",
+		BrokerSocket: dir + "/run/broker.sock", OperatorSocket: dir + "/run/operator.sock", OperatorGID: theGroup, GateGID: theGroup + 1, AuditGID: theGroup + 2,
+	}
+	for _, d := range []string{p.RunDir, p.StateDir, p.AuditDir} {
+		f.must(os.Mkdir(d, 0o755))
+	}
+	f.must(os.Chown(p.AuditDir, 0, int(p.AuditGID)))
+	f.must(os.Chmod(p.AuditDir, 0o750|os.ModeSetgid))
+	f.must(os.Chmod(dir, 0o755))
+	cfg := config.Default()
+	if change != nil {
+		change(cfg)
+	}
 	f.Broker, err = Start(Options{Paths: p, Config: cfg, Clock: f.clock, Log: slog.New(slog.DiscardHandler), Version: "test"})
 	f.must(err)
+	for path, want := range map[string]fs.FileMode{p.BrokerSocket: 0o666, p.OperatorSocket: 0o660} {
+		info, err := os.Stat(path)
+		f.must(err)
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", path, info.Mode(), want)
+		}
+		f.must(os.Chmod(path, 0o666))
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
+	f.eventually("the broker is ready", func() bool { return f.audit.Head().Seq > 0 })
 	t.Cleanup(func() { cancel(); f.must(<-done) })
-	for _, socket := range []string{p.BrokerSocket, p.OperatorSocket} {
-		f.must(os.Chmod(socket, 0o666))
-		for dir := filepath.Dir(socket); dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
-			f.must(os.Chmod(dir, 0o755))
-		}
-	}
 	return f
 }
 

@@ -71,7 +71,7 @@ const NoGID = ^uint32(0)
 // Resolve finds the places for the broker of uid. env is asked for variables:
 // os.Getenv, or that of somebody else's environment.
 func Resolve(env func(string) string, uid uint32) (Paths, error) {
-	return resolve(systemConfig, names{userID, groupID}, env, uid)
+	return resolve(systemConfig, names{UserID, GroupID}, env, uid)
 }
 
 func resolve(system string, n names, env func(string) string, uid uint32) (Paths, error) {

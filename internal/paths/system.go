@@ -20,7 +20,8 @@ type names struct {
 	user, group func(name string) (uint32, error)
 }
 
-func userID(name string) (uint32, error) {
+// UserID is the number of a user of this machine.
+func UserID(name string) (uint32, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
 		return 0, err
@@ -28,7 +29,8 @@ func userID(name string) (uint32, error) {
 	return parseID(u.Uid)
 }
 
-func groupID(name string) (uint32, error) {
+// GroupID is the number of a group of this machine.
+func GroupID(name string) (uint32, error) {
 	g, err := user.LookupGroup(name)
 	if err != nil {
 		return 0, err

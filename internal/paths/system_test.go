@@ -72,13 +72,13 @@ func TestSystemModeIncomplete(t *testing.T) {
 }
 
 func TestAccountsAreLookedUp(t *testing.T) {
-	if uid, err := userID("root"); err != nil || uid != 0 {
+	if uid, err := UserID("root"); err != nil || uid != 0 {
 		t.Errorf("root: %d, %v", uid, err)
 	}
-	if gid, err := groupID("root"); err != nil || gid != 0 {
+	if gid, err := GroupID("root"); err != nil || gid != 0 {
 		t.Errorf("group root: %d, %v", gid, err)
 	}
-	for name, look := range map[string]func(string) (uint32, error){"user": userID, "group": groupID} {
+	for name, look := range map[string]func(string) (uint32, error){"user": UserID, "group": GroupID} {
 		if id, err := look("no-such-account-here"); err == nil {
 			t.Errorf("%s: found %d", name, id)
 		}
