@@ -44,14 +44,14 @@ func (w *world) shell() *shell {
 	if line, err := s.out.ReadString('\n'); line != "up\n" {
 		w.t.Fatalf("the session didn't start: %q, %v", line, err)
 	}
-	for _, x := range w.sessions() {
-		if x.AnchorPID == s.pid {
-			s.id = x.ID
+	w.eventually("the broker knows that the session runs", func() bool {
+		for _, x := range w.sessions() {
+			if x.AnchorPID == s.pid && x.Launched {
+				s.id = x.ID
+			}
 		}
-	}
-	if s.id == "" {
-		w.t.Fatal("the broker doesn't know the session")
-	}
+		return s.id != ""
+	})
 	return s
 }
 

@@ -146,8 +146,9 @@ func (c *typed) end(code int, says string) {
 // gated starts a session that has asked its gate once, and returns its id.
 func (h home) gated(t *testing.T) string {
 	t.Helper()
-	script := fmt.Sprintf(`printf %%s '{"hook_event_name":"PreToolUse","session_id":"h","tool_name":"Read","tool_input":{}}' |
-guard-gate claude --socket %s --broker-uid %d --role decide; echo; echo "$GUARD_SESSION"; exec cat`, h.paths.BrokerSocket, uid())
+	// The broker may not have noticed the start when the first question comes.
+	script := fmt.Sprintf(`until printf %%s '{"hook_event_name":"PreToolUse","session_id":"h","tool_name":"Read","tool_input":{}}' |
+guard-gate claude --socket %s --broker-uid %d --role decide 2>/dev/null; do sleep 0.01; done; echo; echo "$GUARD_SESSION"; exec cat`, h.paths.BrokerSocket, uid())
 	cmd := exec.Command("guard", "launch", "exec", "--", "/bin/sh", "-c", script)
 	cmd.Env, cmd.Stderr = append(os.Environ(), h.env...), os.Stderr
 	in, err := cmd.StdinPipe()
