@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/safepath"
+	"leaseguard.internal/internal/sdunit"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -40,6 +42,12 @@ type Options struct {
 	Log         *slog.Logger
 	Version     string
 	Checkpoints Checkpoints // nil: no ZVM is configured, and no mutator can pass
+	Close       func()      // ends Checkpoints with the broker; nil: there is nothing to end
+
+	Reload  func() (Loaded, error) // reads guard.toml again; nil: it can't be
+	Hangup  <-chan os.Signal       // asks for a reload; nil: nobody does
+	Manager *sdunit.Manager        // the service manager that started us; nil: none did
+	Journal *sdunit.Journal        // shows the audit's events too; nil: there is none
 }
 
 // Broker is a running daemon.
@@ -52,6 +60,8 @@ type Broker struct {
 	key     [32]byte
 
 	current  atomic.Pointer[settings] // of guard.toml as last read
+	reload   sync.Mutex               // one at a time
+	refused  atomic.Pointer[string]   // why the last reload kept the old settings; nil: it didn't
 	store    *store.Store
 	audit    *audit.Writer
 	floods   *audit.Coalescer
@@ -75,6 +85,7 @@ type Broker struct {
 	parsing          chan struct{}
 	listeners        []*peer.Listener
 	work             sync.WaitGroup
+	stopping         atomic.Bool
 	stop             context.CancelFunc
 }
 
@@ -101,7 +112,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	if b.epoch, err = newEpoch(); err != nil {
 		return nil, err
 	}
-	set, err := newSettings(opt.Config, opt.Checkpoints)
+	set, err := newSettings(Loaded{opt.Config, opt.Checkpoints, opt.Close})
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +149,12 @@ func (b *Broker) openState() (err error) {
 			return err
 		}
 	}
+	if p.Mode == paths.System {
+		// Made by us it would be readable for nobody but us.
+		if err = safepath.GroupDir(p.AuditDir, uid, p.AuditGID); err != nil {
+			return fmt.Errorf("using the audit's directory: %w; systemd-tmpfiles --create makes it", err)
+		}
+	}
 	if err = safepath.Straight(p.RunDir); err != nil {
 		return fmt.Errorf("using the directory of the sockets: %w", err)
 	}
@@ -155,43 +172,28 @@ func (b *Broker) openState() (err error) {
 	return nil
 }
 
-func (b *Broker) listen() error {
-	p := b.opt.Paths
-	for _, path := range []string{p.BrokerSocket, p.OperatorSocket} {
-		if err := peer.RemoveStale(path, b.opt.UID); err != nil {
-			return err
-		}
-		l, err := peer.Listen(path, 0o600)
-		if err != nil {
-			return err
-		}
-		b.listeners = append(b.listeners, l)
-	}
-	return nil
-}
-
 // Run serves until ctx ends or an operator stops the broker, then closes in
 // order: no new calls, what is under way ends, records reach the disk.
 func (b *Broker) Run(ctx context.Context) error {
 	ctx, b.stop = context.WithCancel(ctx)
 	defer b.stop()
-	b.recordStart(ctx)
-	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[0], b.placeCaller, b.serveSession)) })
-	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[1], b.placeOperator, b.serveOperator)) })
+	journal := b.startJournal()
+	dog := b.opt.Manager.Watchdog(len(b.listeners))
+	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[0], b.placeCaller, b.serveSession).watched(dog, 0)) })
+	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[1], b.placeOperator, b.serveOperator).watched(dog, 1)) })
 	b.spawn(func() { b.watch(ctx) })
 	b.spawn(func() { b.sweep(ctx) })
+	b.spawn(func() { dog.Run(ctx, b.notify) })
+	b.spawn(func() { b.reloads(ctx) })
 	b.endRestored()
-	<-ctx.Done()
-	for _, l := range b.listeners {
-		_ = l.Close() // ends the accept loops; the paths go with it
+	err := b.ready(ctx)
+	if err == nil {
+		<-ctx.Done()
 	}
-	b.work.Wait()
-	b.endings.close()
-	for _, r := range b.floods.Flush(b.opt.Clock.Now().Add(time.Second)) {
-		b.audit.Log(r)
-	}
-	b.record(audit.Record{Event: audit.EventBroker, Code: "stopped"})
-	return b.release()
+	b.stop()
+	err = errors.Join(err, b.shutdown())
+	journal()
+	return err
 }
 
 func (b *Broker) spawn(f func()) {
@@ -200,25 +202,4 @@ func (b *Broker) spawn(f func()) {
 		defer b.work.Done()
 		f()
 	}()
-}
-
-// release closes what Start opened, newest first.
-func (b *Broker) release() error {
-	var errs []error
-	for _, l := range b.listeners {
-		_ = l.Close()
-	}
-	if b.audit != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
-		defer cancel()
-		b.audit.SaveHead()
-		errs = append(errs, b.audit.Close(ctx))
-	}
-	if b.store != nil {
-		errs = append(errs, b.store.Close())
-	}
-	if b.lock != nil {
-		errs = append(errs, b.lock.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -46,7 +46,7 @@ func leaseVerdict(tool string, s *session.Session, l lease.Lease) verdict.Verdic
 		code = verdict.LeasePending
 	case l.Cause() == lease.Expired:
 		code = verdict.LeaseExpired
-	case l.Cause() == lease.Revoked, l.Cause() == lease.Observed, l.Cause() == lease.Replayed, l.Cause() == lease.Alarmed:
+	case l.Cause() == lease.Revoked, l.Cause() == lease.Observed, l.Cause() == lease.Replayed, l.Cause() == lease.Alarmed, l.Cause() == lease.Reloaded:
 		code = verdict.LeaseRevoked
 	}
 	cause := "the session's lease is " + l.State().String() + ", " + l.Cause().String()

@@ -12,13 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"leaseguard.internal/broker/checkpoint"
 	"leaseguard.internal/internal/clock"
-	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/harden"
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/sdunit"
 	"leaseguard.internal/internal/version"
-	"leaseguard.internal/internal/zerto"
 )
 
 // Exit codes of guard-broker.
@@ -34,12 +32,15 @@ every operator command start it when none runs.
 usage: guard-broker [--version | --help]
 
 It takes its paths from XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR and HOME
-and is configured by guard.toml (see docs/configuration.md). It ends on SIGTERM,
-SIGINT or: guard broker stop
+and is configured by guard.toml (see docs/configuration.md), which it reads again
+on SIGHUP. It ends on SIGTERM, SIGINT or: guard broker stop
+
+In system mode systemd starts it: systemctl start guard-broker.socket guard-operator.socket
 
 examples:
-  guard broker start      start it as guard does
-  guard broker restart    take over a changed guard.toml
+  guard broker start             start it as guard does
+  guard broker restart           begin anew; every lease ends
+  systemctl reload guard-broker  take over a changed guard.toml, in system mode
 `
 
 // Main is guard-broker: it runs until it is told to stop.
@@ -64,6 +65,11 @@ func Main(args []string, env func(string) string, stdout, stderr io.Writer) int 
 }
 
 func run(env func(string) string, log *slog.Logger) (err error) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, unix.SIGHUP)
+	signal.Ignore(unix.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
+	defer stop()
 	if err := harden.Process(); err != nil {
 		return err
 	}
@@ -75,58 +81,31 @@ func run(env func(string) string, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	cfg, err := config.Load(p.Config, p.Mode, uid)
+	if uid != p.BrokerUID {
+		return fmt.Errorf("starting as uid %d: in system mode the broker runs as %s (uid %d); start it with: systemctl start guard-broker.socket guard-operator.socket",
+			uid, paths.SystemUser, p.BrokerUID)
+	}
+	manager, err := sdunit.Open(p.BrokerSocket, p.OperatorSocket)
 	if err != nil {
 		return err
 	}
-	opt := Options{Paths: p, Config: cfg, UID: uid, Clock: clock.System{}, Log: log, Version: version.Version}
-	if cfg.ZVM != nil {
-		service, closeAll, err := checkpoints(cfg, uid, opt.Clock, log)
-		if err != nil {
-			return err
-		}
-		defer closeAll()
-		opt.Checkpoints = service
-	}
-	b, err := Start(opt)
+	defer manager.Close()
+	l := loader{paths: p, uid: uid, clock: clock.NewSteady(clock.System{}), log: log}
+	first, err := l.load()
 	if err != nil {
 		return err
 	}
-	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT)
-	defer stop()
-	log.Info("ready", "run", p.RunDir, "state", p.StateDir, "pid", os.Getpid())
+	b, err := Start(Options{
+		Paths: p, UID: uid, Clock: l.clock, Log: log, Version: version.Version,
+		Config: first.Config, Checkpoints: first.Checkpoints, Close: first.Close,
+		Reload: l.load, Hangup: hangup, Manager: manager, Journal: sdunit.NewJournal(p.Mode == paths.System),
+	})
+	if err != nil {
+		first.close()
+		return err
+	}
 	if err := b.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stopping: %w", err)
+		return fmt.Errorf("running: %w", err)
 	}
 	return nil
-}
-
-func checkpoints(cfg *config.Config, uid uint32, c clock.Clock, log *slog.Logger) (*checkpoint.Service, func(), error) {
-	secret, err := cfg.ZVM.Secret(uid)
-	if err != nil {
-		return nil, nil, err
-	}
-	z := zerto.Config{URL: cfg.ZVM.URL, CAFile: cfg.ZVM.CAFile, SPKISHA256: cfg.ZVM.SPKISHA256, UID: uid, ClientID: cfg.ZVM.ClientID, Username: cfg.ZVM.Username}
-	if z.Username != "" {
-		z.Password = secret
-	} else {
-		z.Secret = secret
-	}
-	api, err := zerto.New(z, c)
-	if err != nil {
-		return nil, nil, err
-	}
-	s := checkpoint.New(api, c, checkpoint.Options{AcceptStatus: cfg.Checkpoint.AcceptStatus, Timeout: cfg.Checkpoint.Timeout})
-	// The first token is fetched ahead, so that no call waits for it; a wrong
-	// secret is found, and said, before anybody needs it.
-	ctx, cancel := context.WithCancel(context.Background())
-	warmed := make(chan struct{})
-	go func() {
-		defer close(warmed)
-		if err := api.Warm(ctx); err != nil && ctx.Err() == nil {
-			log.Warn("logging in at the ZVM; until this works every change is denied", "error", err)
-		}
-	}()
-	return s, func() { cancel(); <-warmed; s.Close(); api.Close() }, nil
 }

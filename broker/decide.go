@@ -73,18 +73,13 @@ func (b *Broker) identityRows(c *call) (verdict.Verdict, bool) {
 
 // nestedRuntime finds a runtime between the caller and the anchor. An exec
 // session's anchor counts too: it may have become a runtime since its launch. A
-// program that can't be read (setuid, or ended) tells nothing; the second look
-// finds the ended ones.
+// process of which nothing can be read has ended, which the second look finds.
 func nestedRuntime(c *call) (name string, pid int, nested bool) {
 	for i, step := range c.path {
 		if i == 0 && c.gate || step.PID == c.session.Anchor.PID() && c.session.Runtime != runtimes.Exec {
 			continue // known already
 		}
-		exe, err := step.Exe()
-		if err != nil {
-			continue
-		}
-		if name, nested := runtimes.Known(exe); nested {
+		if name, nested := step.Runtime(); nested {
 			return name, step.PID, true
 		}
 	}
@@ -119,7 +114,7 @@ func (b *Broker) secondLook(c *call, v verdict.Verdict) verdict.Verdict {
 	if l.State() != lease.Verified {
 		return leaseVerdict(c.event.Tool, s, l)
 	}
-	if l.Lowerings() != c.lowerings {
+	if l.Lowerings() != c.lowerings || b.outdated(c.set) {
 		return refuse(verdict.LeaseRevoked, "judging", verdict.Object(c.event.Tool), "the lease was revoked while the call was judged", "make the call again")
 	}
 	return v

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/sdunit"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
@@ -27,6 +29,8 @@ type door struct {
 	waiting  chan struct{} // held by who waits for next
 	place    func(*guest) (leave func(), ok bool)
 	serve    func(context.Context, *peer.Conn, guest)
+	dog      *sdunit.Watchdog // fed by each round of the loop
+	loop     int              // which one it is to the watchdog
 }
 
 // guest is a peer that has been looked at.
@@ -51,12 +55,30 @@ func newDoor(l *peer.Listener, place func(*guest) (func(), bool), serve func(con
 	return &door{listener: l, looking: make(chan struct{}, maxLooking), next: make(chan *peer.Conn), waiting: make(chan struct{}, maxWaiting), place: place, serve: serve}
 }
 
+// watched has the door's loop feed a watchdog.
+func (d *door) watched(dog *sdunit.Watchdog, loop int) *door {
+	d.dog, d.loop = dog, loop
+	return d
+}
+
+// round feeds the watchdog, and bounds the next wait for a connection, so that a
+// loop without work comes round too.
+func (d *door) round(waited bool) {
+	d.dog.Round(d.loop)
+	if beat := d.dog.Beat(); waited && beat > 0 {
+		_ = d.listener.SetDeadline(clock.Deadline(beat)) // fails only on a closed listener
+	}
+}
+
 // accept takes connections until the listener is closed. It never waits for a
 // peer: only for those before it to be looked at.
 func (b *Broker) accept(ctx context.Context, d *door) {
-	for {
+	for waited := true; ; {
+		d.round(waited)
 		conn, err := d.listener.Accept()
+		waited = errors.Is(err, os.ErrDeadlineExceeded)
 		switch {
+		case waited && ctx.Err() == nil:
 		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			if err == nil {
 				_ = conn.Close()
@@ -100,6 +122,7 @@ func (b *Broker) receiveGuests(ctx context.Context, conn *peer.Conn, d *door) {
 // denies.
 func (b *Broker) receiveGuest(ctx context.Context, conn *peer.Conn, d *door) {
 	defer func() { _ = conn.Close() }()
+	defer b.hurry(ctx, conn)()
 	defer func() {
 		if r := recover(); r != nil {
 			b.opt.Log.Error("a connection's handler panicked", "panic", r, "stack", string(debug.Stack()))

@@ -25,16 +25,27 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 	if ctl.Verb == wire.VerbContext {
 		return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.settings().config.Lease.Context}}
 	}
+	set := b.settings()
 	arrived := s.Lease(b.opt.Clock.Now()).Lowerings()
 	docs, werr := b.documents(ctl, body)
 	if werr != nil {
 		return wire.Result{Error: werr}
 	}
-	binding := token.Bind(b.settings().catalog.Digest(), docs)
 	defer s.Commit()()
 	if werr := b.overtaken(ctx, s, ctl, arrived); werr != nil {
 		return wire.Result{Error: werr}
 	}
+	r := b.granting(ctx, s, ctl, token.Bind(set.catalog.Digest(), docs))
+	if b.outdated(set) {
+		// A reload lowers what is granted by then; this was granted meanwhile.
+		b.lower(s, lease.Reloaded, "guard.toml has changed while a grant was written")
+		return wire.Result{Error: wireError(verdict.LeaseRevoked, "verifying session", s.ID, lease.Reloaded.String()+" while this request was served", "guard status, then try again")}
+	}
+	return r
+}
+
+// granting runs the verb itself. The caller holds the session's commit lock.
+func (b *Broker) granting(ctx context.Context, s *session.Session, ctl wire.Control, binding lease.Hash) wire.Result {
 	switch ctl.Verb {
 	case wire.VerbVerify:
 		return b.verify(ctx, s, ctl, binding)

@@ -28,6 +28,7 @@ const (
 	replyTime  = 10 * time.Second       // for a peer to take its reply
 	verbTime   = 30 * time.Second       // for a control request that goes to disk
 	recordTime = 100 * time.Millisecond // for the record of a revocation, which doesn't wait for it, to be on disk
+	testTime   = 10 * time.Second       // for the test of the own sockets at the start
 	closeTime  = 4 * time.Second        // for the last records when stopping
 	sweepTime  = time.Second            // how often ended leases are tidied up
 	reserve    = 5 * time.Second        // kept of the launch budget for everything but the slow steps

@@ -3,6 +3,7 @@ package broker
 import (
 	"golang.org/x/sys/unix"
 
+	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/runtimes"
 	"leaseguard.internal/internal/wire"
@@ -22,11 +23,18 @@ func (b *Broker) hostsOwn(c *call) bool {
 
 // installedGate says whether the caller runs the gate that stands beside the
 // broker: that very file, whatever name somebody's own mounts give to another.
+//
+// In system mode the broker can't see which program another user's process runs.
+// There the gate's file has a group of its own and the set-group-id bit: who
+// connects with that group was started as that file, since nothing else gives it.
 func (b *Broker) installedGate(c *call) bool {
-	if c.gate {
-		return true
+	switch {
+	case c.gate:
+	case b.opt.Paths.Mode == paths.System:
+		c.gate = c.peer.GID() == b.opt.Paths.GateGID && c.peer.Alive()
+	default:
+		c.gate = b.isGate(c.peer.Process())
 	}
-	c.gate = b.isGate(c.peer.Process())
 	return c.gate
 }
 

@@ -87,7 +87,7 @@ func (b *Broker) recover(ctx context.Context, p peer.Peer, s *session.Session, p
 
 func (b *Broker) pin(p peer.Peer, s *session.Session, path []session.Step) error {
 	switch {
-	case s.Server == "":
+	case s.Server == "" || b.settings().config.Lease.Promotion != "self": // it may have been taken away since
 		return errors.New("lease.promotion is operator")
 	case !s.Launched() || len(path) != 2:
 		return errors.New("the caller is not a child of the session's runtime")

@@ -158,6 +158,7 @@ func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error
 		return wireError(verdict.StoreFailed, "registering", s.ID, err.Error(), "make room for the state directory, then: guard broker restart")
 	}
 	b.ended.forget(s.ID)
+	b.keepAnchor(s)
 	b.record(b.sessionEvent(s, "registered", s.Command))
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"leaseguard.internal/gate/dialect"
-	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/wire"
 )
@@ -94,9 +93,4 @@ func (b *Broker) reply(conn *peer.Conn, r wire.Reply) {
 	if _, err := conn.Write(wire.AppendReply(nil, r)); err != nil {
 		b.opt.Log.Info("writing a reply", "error", err)
 	}
-}
-
-// deadline bounds the next reads and writes of conn by the process's own clock.
-func (b *Broker) deadline(conn *peer.Conn, d time.Duration) {
-	_ = conn.SetDeadline(clock.Deadline(d)) // fails only on a closed connection, whose reads then fail
 }

@@ -15,9 +15,11 @@ type settings struct {
 	catalog     *catalog.Catalog
 	checkpoints Checkpoints // nil: no ZVM is configured, and no mutator can pass
 	operators   named       // of identity.operators
+	close       func()      // ends checkpoints
 }
 
-func newSettings(cfg *config.Config, checkpoints Checkpoints) (*settings, error) {
+func newSettings(l Loaded) (*settings, error) {
+	cfg := l.Config
 	c, err := catalog.New(cfg.Tools)
 	if err != nil {
 		return nil, fmt.Errorf("reading the catalog: %w", err)
@@ -26,8 +28,12 @@ func newSettings(cfg *config.Config, checkpoints Checkpoints) (*settings, error)
 	if err != nil {
 		return nil, err
 	}
-	return &settings{config: cfg, catalog: c, checkpoints: checkpoints, operators: operators}, nil
+	return &settings{config: cfg, catalog: c, checkpoints: l.Checkpoints, operators: operators, close: l.close}, nil
 }
+
+// outdated says whether others have taken the place of set. What was granted or
+// passed by it is taken back then.
+func (b *Broker) outdated(set *settings) bool { return b.settings() != set }
 
 // settings returns those in force.
 func (b *Broker) settings() *settings { return b.current.Load() }

@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 
 	"leaseguard.internal/broker/store"
 	"leaseguard.internal/internal/audit"
@@ -52,7 +51,7 @@ func (b *Broker) openAudit(aside *store.Aside) error {
 	keep := b.settings().config.Audit
 	b.audit, err = audit.Open(audit.Options{
 		Dir: b.opt.Paths.AuditDir, Clock: b.opt.Clock, Epoch: b.epoch, Keep: keep.Keep, Max: keep.Max,
-		Stored: stored, Runs: runs,
+		Stored: stored, Runs: runs, Mirror: b.listener(),
 		OnHead: func(h audit.Head) error { return b.store.PutHead(context.Background(), h) },
 	})
 	if err != nil {
@@ -68,16 +67,13 @@ func (b *Broker) openAudit(aside *store.Aside) error {
 }
 
 // recordStart writes this run's first record, and then tells the store that
-// records of older runs can't be the last any more. A broker whose disk fails
-// here goes on, and denies.
-func (b *Broker) recordStart(ctx context.Context) {
+// records of older runs can't be the last any more: by both, store and audit have
+// shown that they can be written.
+func (b *Broker) recordStart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
-	_, err := b.audit.Append(ctx, b.stamped(audit.Record{Event: audit.EventBroker, Code: "started", Reason: "broker " + b.opt.Version}))
-	if err == nil {
-		err = b.store.SettleRun(ctx, b.epoch)
+	if _, err := b.audit.Append(ctx, b.startRecord()); err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		b.opt.Log.Error("recording the start", "error", err)
-	}
+	return b.store.SettleRun(ctx, b.epoch)
 }

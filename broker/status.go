@@ -46,6 +46,7 @@ func (b *Broker) brokerStatus() wire.BrokerStatus {
 	if err := b.audit.Err(); err != nil {
 		st.AuditError = err.Error()
 	}
+	st.ConfigError, st.JournalLost = b.configError(), b.opt.Journal.Lost()
 	st.AuditFault, st.StoreAsides = b.audit.Fault(), b.asides
 	return st
 }

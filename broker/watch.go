@@ -8,9 +8,7 @@ import (
 
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
-	"leaseguard.internal/broker/store"
 	"leaseguard.internal/internal/clock"
-	"leaseguard.internal/internal/peer"
 )
 
 // keepEnded is how long an ended session's id can be resumed.
@@ -36,6 +34,7 @@ func (b *Broker) exited(s *session.Session) {
 	b.record(b.sessionEvent(s, "ended", "the anchor has exited"))
 	b.ended.add(b.sessionRecord(s))
 	b.sessions.Remove(s)
+	b.dropAnchor(s)
 	b.endings.forget(s)
 	s.Release()
 }
@@ -120,21 +119,17 @@ func (b *Broker) restore() error {
 		if err := b.sessions.Add(s); err != nil {
 			b.opt.Log.Warn("restoring a session", "session", r.ID, "error", err)
 			b.ended.add(r)
+			b.notify(b.opt.Manager.Forget(anchorName(r.ID, r.Generation)))
 			_ = anchor.Close()
 			continue
 		}
+		b.keepAnchor(s)
 		b.record(b.sessionEvent(s, "restored", "the broker restarted; its lease is gone"))
 	}
+	b.notify(b.opt.Manager.Discard()) // what was kept of sessions that nobody knows
 	return nil
 }
 
 var errOtherBoot = errors.New("the session belongs to another boot")
-
-func (b *Broker) reopen(r store.Session) (*peer.Process, error) {
-	if r.BootID != b.bootID {
-		return nil, errOtherBoot
-	}
-	return peer.Reopen(r.PID, r.Inode, r.StartTime)
-}
 
 func hexOf(h lease.Hash) string { return hex.EncodeToString(h[:]) }

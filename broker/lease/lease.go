@@ -65,6 +65,7 @@ const (
 	Restarted
 	Replayed
 	Alarmed
+	Reloaded
 )
 
 var causeNames = [...]string{
@@ -73,6 +74,7 @@ var causeNames = [...]string{
 	Revoked: "an operator revoked it", Observed: "the host told of lost context",
 	Replaced: "a new generation began", AnchorGone: "the session has ended",
 	Restarted: "the broker restarted", Replayed: "a used token was presented again", Alarmed: "an alarm was raised",
+	Reloaded: "the configuration has changed",
 }
 
 // String returns the cause for people.

@@ -47,20 +47,6 @@ type Step struct {
 	id  peer.ID
 }
 
-// Exe returns the path of the program that the process of this step runs. It
-// fails once that process has ended.
-func (s Step) Exe() (string, error) {
-	p, err := peer.Open(s.PID)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = p.Close() }()
-	if !p.ID().Same(s.id) {
-		return "", fmt.Errorf("reading the program of process %d: %w", s.PID, peer.ErrGone)
-	}
-	return p.Exe()
-}
-
 // NewRegistry returns an empty registry with room for perUID sessions of a user.
 func NewRegistry(perUID int) *Registry {
 	return &Registry{
@@ -73,6 +59,13 @@ func NewRegistry(perUID int) *Registry {
 		users:    map[uint32]int{},
 		above:    map[peer.ID]int{},
 	}
+}
+
+// SetLimit changes how many sessions a user may have. Those that there are stay.
+func (r *Registry) SetLimit(perUID int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.perUID = perUID
 }
 
 // Find returns the session whose anchor is the nearest among p and its

@@ -13,7 +13,8 @@ import (
 
 // Process makes the process untraceable by its own uid, without core files,
 // without a way to gain privileges, with private files and with as many file
-// descriptors as its hard limit allows.
+// descriptors as its hard limit allows. Limits that a service manager has set so
+// already are left alone: its filter of system calls may forbid to touch them.
 func Process() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("making the process undumpable: %w", err)
@@ -21,17 +22,24 @@ func Process() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("giving up new privileges: %w", err)
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+	unix.Umask(0o077)
+	if err := limit(unix.RLIMIT_CORE, func(unix.Rlimit) unix.Rlimit { return unix.Rlimit{} }); err != nil {
 		return fmt.Errorf("forbidding core files: %w", err)
 	}
-	unix.Umask(0o077)
-	var files unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		return fmt.Errorf("reading the limit of open files: %w", err)
-	}
-	files.Cur = files.Max
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+	if err := limit(unix.RLIMIT_NOFILE, func(l unix.Rlimit) unix.Rlimit { return unix.Rlimit{Cur: l.Max, Max: l.Max} }); err != nil {
 		return fmt.Errorf("raising the limit of open files: %w", err)
+	}
+	return nil
+}
+
+// limit changes a limit if it isn't as wanted.
+func limit(which int, want func(unix.Rlimit) unix.Rlimit) error {
+	var now unix.Rlimit
+	if err := unix.Getrlimit(which, &now); err != nil {
+		return err
+	}
+	if next := want(now); next != now {
+		return unix.Setrlimit(which, &next)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@
 package proc
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 
@@ -75,13 +76,41 @@ func (d Dir) Status() (Status, error) {
 	return st, nil
 }
 
-func (d Dir) read(name string) ([]byte, error) {
-	if d.pid == 0 {
-		return nil, fmt.Errorf("reading %s: no process is open", name)
-	}
-	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+// maxArgument is the most that is read of a command line, which has no bound.
+const maxArgument = 4 << 10
+
+// Argv0 reads the first word of the command line, the name by which the process
+// was started. It can be empty: a process may be started without any.
+func (d Dir) Argv0() (string, error) {
+	fd, err := d.open("cmdline")
 	if err != nil {
-		return nil, fmt.Errorf("opening %s of process %d: %w", name, d.pid, err)
+		return "", err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	data := make([]byte, maxArgument)
+	n, err := unix.Read(fd, data)
+	if err != nil {
+		return "", fmt.Errorf("reading cmdline of process %d: %w", d.pid, err)
+	}
+	word, _, _ := bytes.Cut(data[:n], []byte{0})
+	return string(word), nil
+}
+
+func (d Dir) open(name string) (fd int, err error) {
+	if d.pid == 0 {
+		return -1, fmt.Errorf("reading %s: no process is open", name)
+	}
+	fd, err = unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return -1, fmt.Errorf("opening %s of process %d: %w", name, d.pid, err)
+	}
+	return fd, nil
+}
+
+func (d Dir) read(name string) ([]byte, error) {
+	fd, err := d.open(name)
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = unix.Close(fd) }()
 	data := make([]byte, 0, 2048)

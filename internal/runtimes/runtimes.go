@@ -59,6 +59,10 @@ func Known(path string) (name string, is bool) {
 	return byText(path)
 }
 
+// Named reports which runtime a name or path is of, by itself: nothing is looked
+// up. It is for what can't be read, such as another user's programs.
+func Named(path string) (name string, is bool) { return byPath(path) }
+
 // byLinks judges path and each link that it leads through: what a link is
 // called says as much as what it points to.
 func byLinks(path string) (string, bool) {

@@ -189,6 +189,8 @@ type BrokerStatus struct {
 	// StoreAsides are damaged stores that lie beside the good one, which knows
 	// nothing of what they kept.
 	StoreAsides []string `json:"store_asides,omitempty"`
+	ConfigError string   `json:"config_error,omitempty"` // why the last reload kept the configuration before it
+	JournalLost uint64   `json:"journal_lost"`           // events that the journal didn't take; the audit has them
 }
 
 // Assurance says how well peers and operators are known.

@@ -81,6 +81,12 @@ func (c Command) printBroker(w io.Writer, b wire.BrokerStatus) {
 	if b.AuditFault != "" {
 		rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(b.AuditFault) + ". Next: guard audit verify"}})
 	}
+	if b.ConfigError != "" {
+		rows = append(rows, []cell{{"config", red}, {text: "an older one is in force: " + verdict.Clean(b.ConfigError)}})
+	}
+	if b.JournalLost > 0 {
+		rows = append(rows, []cell{{"journal", faint}, {text: strconv.FormatUint(b.JournalLost, 10) + " events are missing in it; the audit has them: guard log"}})
+	}
 	for _, aside := range b.StoreAsides {
 		rows = append(rows, []cell{{"fault", red}, {text: asideText(aside, b)}})
 	}

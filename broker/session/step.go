@@ -1,0 +1,58 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/runtimes"
+)
+
+// Exe returns the path of the program that the process of this step runs. It
+// fails once that process has ended.
+func (s Step) Exe() (exe string, err error) {
+	err = s.look(func(p *peer.Process) error {
+		exe, err = p.Exe()
+		return err
+	})
+	return exe, err
+}
+
+// Runtime says which runtime the process of this step runs, if it is one. In
+// system mode nobody shows us another user's program; then the names that the
+// process goes by have to do, which it can change. A process that has ended runs
+// none.
+func (s Step) Runtime() (name string, is bool) {
+	err := s.look(func(p *peer.Process) error {
+		exe, err := p.Exe()
+		if err == nil {
+			name, is = runtimes.Known(exe)
+			return nil
+		}
+		if !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		names, err := p.Names()
+		for _, n := range names {
+			if name, is = runtimes.Named(n); is {
+				break
+			}
+		}
+		return err
+	})
+	return name, is && err == nil
+}
+
+// look runs f on the process of this step, if that lives.
+func (s Step) look(f func(*peer.Process) error) error {
+	p, err := peer.Open(s.PID)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.Close() }()
+	if !p.ID().Same(s.id) {
+		return fmt.Errorf("reading the program of process %d: %w", s.PID, peer.ErrGone)
+	}
+	return f(p)
+}
