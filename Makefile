@@ -17,7 +17,7 @@ ROUNDS   ?= 300
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test nightly clean
+.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test faults nightly clean
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -88,6 +88,10 @@ system: build ## system mode on this machine, in a mount namespace of its own; r
 
 system-test: packages ## a booted Debian: systemd, the broker as a service, attacks; root, qemu
 	@e2e/system/qemu/run
+
+faults: ## what the programs stand on is taken away: disks, descriptors, peers, the clock; root for all of it
+	go test -count=1 -tags faults ./e2e/faults
+	go test -count=1 -tags faults -run '^TestRandomFaults$$' ./gate
 
 nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m
