@@ -137,7 +137,7 @@ func (b *Broker) clearAlarm(ctx context.Context, s *session.Session) {
 	}
 	s.ClearAlarm()
 	b.record(b.sessionEvent(s, "alarm_cleared", ""))
-	if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
+	if err := b.putSession(ctx, s); err != nil {
 		b.opt.Log.Warn("storing that an alarm was cleared", "session", s.ID, "error", err) // it would only lock again after a restart
 	}
 }
@@ -147,7 +147,7 @@ func (b *Broker) saveSession(s *session.Session) {
 	b.spawn(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 		defer cancel()
-		if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
+		if err := b.putSession(ctx, s); err != nil {
 			b.opt.Log.Warn("storing an alarm", "session", s.ID, "error", err)
 		}
 	})

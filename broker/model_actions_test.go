@@ -5,7 +5,6 @@ package broker
 import (
 	"context"
 	"flag"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +98,7 @@ func (m *machine) launch(t *rapid.T, resume string) {
 	s, err := a.Register(m.opt.Paths, wire.Register{Runtime: "exec", Dir: "/", Command: "model", Resume: resume})
 	if err == nil {
 		// The rest is done after the launcher has hung up.
-		m.eventually(t, "the session is launched", func() bool { return m.stored(s.ID).Launched })
+		m.eventually(t, "the session is launched", func() bool { return storedSession(m.Broker, s.ID).Launched })
 	}
 	switch {
 	case !m.heard():
@@ -111,16 +110,6 @@ func (m *machine) launch(t *rapid.T, resume string) {
 		t.Fatalf("P7: %s/%d was resumed after %s/%d", s.ID, s.Generation, resume, m.model.ended[resume])
 	}
 	m.model.launched(s.ID, &modelled{agent: a, generation: s.Generation})
-}
-
-// stored is the session as it stands in the store.
-func (m *machine) stored(id string) store.Session {
-	all, err := m.store.Sessions()
-	i := slices.IndexFunc(all, func(s store.Session) bool { return s.ID == id })
-	if err != nil || i < 0 {
-		return store.Session{}
-	}
-	return all[i]
 }
 
 func (m *machine) Gate(t *rapid.T) {

@@ -153,7 +153,7 @@ func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error
 	case err != nil:
 		return wireError(verdict.Internal, "registering", pid, err.Error(), "launch again")
 	}
-	if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
+	if err := b.putSession(ctx, s); err != nil {
 		b.sessions.Remove(s)
 		return wireError(verdict.StoreFailed, "registering", s.ID, err.Error(), "make room for the state directory, then: guard broker restart")
 	}
@@ -178,11 +178,17 @@ func (b *Broker) awaitExec(ctx context.Context, conn *peer.Conn, s *session.Sess
 	}
 	if s.Anchor.Alive() {
 		s.MarkLaunched(b.opt.Clock.Now())
-		if err := b.store.PutSession(ctx, b.sessionRecord(s)); err != nil {
+		if err := b.putSession(ctx, s); err != nil {
 			b.opt.Log.Warn("storing that a runtime runs", "session", s.ID, "error", err) // after a restart it would have to be launched anew
 		}
 		b.record(b.sessionEvent(s, "launched", ""))
 	}
+}
+
+// putSession stores what is known of the session by now.
+func (b *Broker) putSession(ctx context.Context, s *session.Session) error {
+	defer s.Save()()
+	return b.store.PutSession(ctx, b.sessionRecord(s))
 }
 
 func (b *Broker) sessionRecord(s *session.Session) store.Session {

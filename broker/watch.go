@@ -83,6 +83,10 @@ func (b *Broker) noteGate(ctx context.Context, s *session.Session) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, verbTime)
 	defer cancel()
+	defer s.Save()() // until it counts in memory too
+	if s.Lease(b.opt.Clock.Now()).GateSeen() {
+		return // another event was quicker
+	}
 	r := b.sessionRecord(s)
 	r.GateSeen = true
 	if err := b.store.PutSession(ctx, r); err != nil {

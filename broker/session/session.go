@@ -39,6 +39,7 @@ type Session struct {
 	Fell func(*Session, lease.Cause)
 
 	commit sync.Mutex // serialises slow promotions; see Commit
+	saving sync.Mutex // serialises what is stored of it; see Save
 
 	mu       sync.Mutex
 	lease    lease.Lease
@@ -127,6 +128,14 @@ func (s *Session) Lease(now clock.Instant) lease.Lease {
 func (s *Session) Commit() (unlock func()) {
 	s.commit.Lock()
 	return s.commit.Unlock
+}
+
+// Save serialises what the store is told of one session: a record is made when
+// the one before is on disk, so that none takes back what another has said.
+// Lowering events never take it.
+func (s *Session) Save() (unlock func()) {
+	s.saving.Lock()
+	return s.saving.Unlock
 }
 
 // MarkLaunched notes that the runtime has been exec'd.
