@@ -6,6 +6,7 @@
 //	notify.go      what the service manager is told, and what it keeps for us
 //	watchdog.go    the sign of life, which only working accept loops give
 //	journal.go     the audit's events as lines of the journal
+//	scope.go       a cgroup for each session
 //
 // Open takes the variables by which all of that is announced out of the
 // environment, so that no child takes them for its own.
