@@ -258,7 +258,7 @@ func TestQuestionEnds(t *testing.T) {
 	}
 	for _, sig := range endings {
 		c := x.start(h, "init", "--passphrase")
-		x.answer(newQuestion, "words")
+		x.answer(newQuestion, "")
 		if err := c.Process.Signal(sig); err != nil {
 			t.Fatal(err)
 		}
