@@ -41,14 +41,15 @@ func connections() int {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return minConnections
 	}
-	free := int(min(files.Cur, 1<<20)) - keptFiles
-	return max(min(free/4, maxCalls), minConnections)
+	all := int(min(files.Cur, 1<<20))
+	return max(min((all-min(keptFiles, all/2))/4, maxCalls), minConnections)
 }
 
-// Descriptors are kept for store, audit, look-ups, anchors and operators.
+// Descriptors are kept for store, audit, look-ups, anchors and operators: half of
+// few, or a flood of calls would leave none to prove who wants to revoke.
 const (
 	keptFiles      = 1024
-	minConnections = 32
+	minConnections = 4
 )
 
 // slots counts what runs at once; a full one refuses instead of queueing.
