@@ -76,6 +76,9 @@ func companions(k key) map[string]string {
 		if name == "spki_sha256" {
 			delete(with, "ca_file")
 		}
+		if name == "credential" {
+			delete(with, "client_secret_file")
+		}
 		if name == "username" || name == "password_file" {
 			delete(with, "client_id")
 			delete(with, "client_secret_file")

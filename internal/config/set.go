@@ -167,6 +167,19 @@ func file(at func(*place) *string) setter {
 	}
 }
 
+// credentialName reads the name of a file in a directory of the service manager's.
+func credentialName(p *place, v value) error {
+	s, err := v.str()
+	if err != nil {
+		return err
+	}
+	if s == "." || s == ".." || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+		return fmt.Errorf(`%v is no name of a credential; write the NAME of LoadCredential=NAME:FILE in the unit`, v)
+	}
+	p.c.ZVM.Credential = s
+	return nil
+}
+
 func class(p *place, v value) error {
 	switch s, _ := v.str(); s {
 	case catalog.Mutating.String():

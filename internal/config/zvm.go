@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"leaseguard.internal/internal/paths"
@@ -14,35 +16,60 @@ import (
 const maxSecret = 4096
 
 // ZVM is [zvm]: the Zerto Virtual Manager that takes checkpoints. Paths are
-// absolute. Exactly one of CAFile and SPKISHA256 is set, and exactly one of the
-// pairs ClientID with ClientSecretFile and Username with PasswordFile.
+// absolute. Exactly one of CAFile and SPKISHA256 is set, exactly one of ClientID
+// and Username, and one place of its secret: ClientSecretFile or PasswordFile, by
+// which of the two it is, or Credential.
 type ZVM struct {
 	URL              string // https://HOST or https://HOST:PORT
 	CAFile           string
 	SPKISHA256       string // base64
 	ClientID         string
 	ClientSecretFile string
-	Credential       string // of systemd; not in this version
+	Credential       string // of systemd
 	Username         string
 	PasswordFile     string
 	AcceptSameUID    bool
 }
 
 // Secret reads the client's secret or the user's password, whichever is
-// configured. It is read each time it is needed, so that a rotated secret needs
-// no restart. An error never holds any of it.
+// configured. The broker reads it at its start and at each reload. An error never
+// holds any of it.
 func (z ZVM) Secret(uid uint32) (string, error) {
+	if z.Credential != "" {
+		return z.credential(uid)
+	}
 	key, path := "zvm.client_secret_file", z.ClientSecretFile
 	if path == "" {
 		key, path = "zvm.password_file", z.PasswordFile
 	}
 	if path == "" {
-		return "", errors.New("reading the ZVM's secret: neither zvm.client_secret_file nor zvm.password_file is set; add one to guard.toml")
+		return "", errors.New("reading the ZVM's secret: neither zvm.client_secret_file nor zvm.password_file nor zvm.credential is set; add one to guard.toml")
 	}
 	b, err := safepath.ReadSecret(path, uid, maxSecret)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w; the file holds the secret alone, mode 0600", key, err)
 	}
+	return oneLine(b, key, path)
+}
+
+// credential reads the secret from where systemd has put it for this service: no
+// file of it is readable for the broker's user otherwise.
+func (z ZVM) credential(uid uint32) (string, error) {
+	const key = "zvm.credential"
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	if !filepath.IsAbs(dir) {
+		return "", fmt.Errorf("reading %s %q: systemd gave this process no credentials; start it by its unit, with LoadCredential=%s:FILE", key, z.Credential, z.Credential)
+	}
+	path := filepath.Join(dir, z.Credential)
+	b, err := safepath.ReadCredential(path, uid, maxSecret)
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w; the unit needs LoadCredential=%s:FILE", key, err, z.Credential)
+	}
+	return oneLine(b, key, path)
+}
+
+// oneLine takes a secret out of its file.
+func oneLine(b []byte, key, path string) (string, error) {
 	secret := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
 	if secret == "" || verdict.Clean(secret) != secret {
 		return "", fmt.Errorf("reading %s %q: want one line of text, found none, several or control characters; write the secret alone into it", key, path)
@@ -74,6 +101,7 @@ func (d *document) checkZVM(z *ZVM, mode string) {
 
 // checkCredential wants one whole pair, and nothing of the other.
 func (d *document) checkCredential(z *ZVM, t *table) {
+	const one = "client_id with client_secret_file, or username with password_file, or one of both with credential"
 	client := z.ClientID != "" || z.ClientSecretFile != ""
 	user := z.Username != "" || z.PasswordFile != ""
 	missing := func(key, other string) {
@@ -81,11 +109,14 @@ func (d *document) checkCredential(z *ZVM, t *table) {
 	}
 	switch {
 	case client && user:
-		d.fault(t.line, "zvm", "keys of a client and of a user; keep client_id with client_secret_file, or username with password_file")
+		d.fault(t.line, "zvm", "keys of a client and of a user; keep %s", one)
+	case z.Credential != "" && (z.ClientSecretFile != "" || z.PasswordFile != ""):
+		d.fault(t.lineOf("credential"), "zvm.credential", "a file is given too; keep one of them")
 	case !client && !user:
-		d.fault(t.line, "zvm.client_id", "missing; add to [zvm]: client_id with client_secret_file, or username with password_file")
+		d.fault(t.line, "zvm.client_id", "missing; add to [zvm]: %s", one)
 	case client && z.ClientID == "":
 		missing("client_id", "client_secret_file")
+	case z.Credential != "":
 	case client && z.ClientSecretFile == "":
 		missing("client_secret_file", "client_id")
 	case user && z.Username == "":

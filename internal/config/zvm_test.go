@@ -28,12 +28,15 @@ func TestZVMNeedsWholePairs(t *testing.T) {
 		{"no secret", "client_secret_file", "", 4, "zvm.client_secret_file", "client_id"},
 		{"a user too", "", `username = "u"`, 1, "zvm", "keep"},
 		{"half of each", "client_id", `username = "u"`, 1, "zvm", "keep"},
+		{"a credential beside the file", "", `credential = "zvm"`, 7, "zvm.credential", "keep one"},
+		{"a credential for nobody", "client_", `credential = "zvm"`, 1, "zvm.client_id", "credential"},
+		{"a credential for both", "client_secret_file", "credential = \"zvm\"\nusername = \"u\"", 1, "zvm", "keep"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var text strings.Builder
 			for line := range strings.Lines(goodZVM) {
-				if tt.drop == "" || !strings.HasPrefix(line, tt.drop+" ") {
+				if tt.drop == "" || !strings.HasPrefix(line, tt.drop) {
 					text.WriteString(line)
 				}
 			}
@@ -132,5 +135,66 @@ func TestSecret(t *testing.T) {
 	}
 	if got, err := (ZVM{}).Secret(uid()); got != "" || err == nil {
 		t.Errorf("no file: %q, %v", got, err)
+	}
+}
+
+func TestCredentialIsAPlace(t *testing.T) {
+	for who, file := range map[string]string{"client_id": "client_secret_file", "username": "password_file"} {
+		text := strings.NewReplacer("client_id", who, `client_secret_file = "/s"`, `credential = "zvm"`).Replace(goodZVM)
+		c, err := decode(path, paths.System, []byte(text))
+		if err != nil || c.ZVM.Credential != "zvm" {
+			t.Errorf("%s without %s: %v", who, file, err)
+		}
+	}
+	for _, name := range []string{"", ".", "..", "a/b", "/etc/shadow", "a b", "a\nb", "\x00", "ü", strings.Repeat("x", 256)} {
+		text := strings.Replace(goodZVM, `client_secret_file = "/s"`, "credential = "+quote(name), 1)
+		if c, err := decode(path, paths.System, []byte(text)); err == nil {
+			t.Errorf("took credential %q: %+v", name, c.ZVM)
+		}
+	}
+}
+
+// A credential is what the service manager says is ours: in its directory, from
+// root or ourselves, for nobody else.
+func TestCredential(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o550); err != nil { // as systemd makes it
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o700) })
+	z := ZVM{Credential: "zvm"}
+	t.Setenv("CREDENTIALS_DIRECTORY", "")
+	if got, err := z.Secret(uid()); got != "" || err == nil || !strings.Contains(err.Error(), "LoadCredential=zvm:FILE") {
+		t.Errorf("without a directory: %q, %v", got, err)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	if got, err := z.Secret(uid()); got != "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the credential: %q, %v", got, err)
+	}
+	put := func(text string, mode fs.FileMode) {
+		t.Helper()
+		file := filepath.Join(dir, "zvm")
+		if err := errors.Join(os.Chmod(dir, 0o700), os.RemoveAll(file), os.WriteFile(file, []byte(text), 0o600), os.Chmod(file, mode), os.Chmod(dir, 0o550)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for mode, good := range map[fs.FileMode]bool{0o400: true, 0o600: true, 0o440: true, 0o444: false, 0o460: false, 0o604: false} {
+		put("s3cret\n", mode)
+		got, err := z.Secret(uid())
+		if good && (err != nil || got != "s3cret") || !good && (got != "" || !errors.Is(err, safepath.ErrUnsafe)) {
+			t.Errorf("mode %o: %q, %v", mode, got, err)
+		}
+	}
+	for _, text := range []string{"\n", "", "a\nb\n", strings.Repeat("s3cret", 1000)} {
+		put(text, 0o400)
+		if got, err := z.Secret(uid()); got != "" || err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%.10q: %q, %v", text, got, err)
+		}
+	}
+	if err := errors.Join(os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := z.Secret(uid()); got != "" || !errors.Is(err, safepath.ErrUnsafe) {
+		t.Errorf("in a directory that others may write: %q, %v", got, err)
 	}
 }

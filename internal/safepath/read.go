@@ -21,6 +21,23 @@ func ReadSecret(path string, uid uint32, limit int64) ([]byte, error) {
 	return b, wrap(path, err)
 }
 
+// ReadCredential reads a secret that a service manager made for us. It may be
+// readable for a group, since an access list for our own uid shows as one, and
+// its directory has a mode of the manager's own. Nobody but root and uid may have
+// written either.
+func ReadCredential(path string, uid uint32, limit int64) ([]byte, error) {
+	b, err := readAt(path, uid, limit, reach, func(path string, info fs.FileInfo, uid uint32) error {
+		if err := checkFile(path, info, uid); err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o007 != 0 {
+			return refuse(path, info, "a credential is for nobody else")
+		}
+		return nil
+	})
+	return b, wrap(path, err)
+}
+
 func checkSecret(path string, info fs.FileInfo, uid uint32) error {
 	if err := checkFile(path, info, uid); err != nil {
 		return err
@@ -34,7 +51,12 @@ func checkSecret(path string, info fs.FileInfo, uid uint32) error {
 type check func(path string, info fs.FileInfo, uid uint32) error
 
 func read(path string, uid uint32, limit int64, check check) ([]byte, error) {
-	resolved, err := locate(path, uid)
+	return readAt(path, uid, limit, dir, check)
+}
+
+// readAt is read where the directory is found by enter.
+func readAt(path string, uid uint32, limit int64, enter func(string, uint32) (*walk, error), check check) ([]byte, error) {
+	resolved, err := locate(path, uid, enter)
 	if err != nil {
 		return nil, err
 	}

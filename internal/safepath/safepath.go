@@ -49,7 +49,7 @@ func Dir(path string, uid uint32) error {
 
 // File tests a regular file that only uid and root may change.
 func File(path string, uid uint32) error {
-	resolved, err := locate(path, uid)
+	resolved, err := locate(path, uid, dir)
 	if err != nil {
 		return wrap(path, err)
 	}
@@ -68,14 +68,14 @@ func wrap(path string, err error) error {
 	return fmt.Errorf("checking path %q: %w", path, err)
 }
 
-// locate tests the directory that a file is in, and returns the file's path
-// without links in it.
-func locate(path string, uid uint32) (string, error) {
+// locate tests by enter the directory that a file is in, and returns the file's
+// path without links in it.
+func locate(path string, uid uint32, enter func(string, uint32) (*walk, error)) (string, error) {
 	name := filepath.Base(path)
 	if name == "/" || name == "." || name == ".." || strings.HasSuffix(path, "/") {
 		return "", fmt.Errorf("%w: it names no file", ErrUnsafe)
 	}
-	w, err := dir(filepath.Dir(path), uid)
+	w, err := enter(filepath.Dir(path), uid)
 	if err != nil {
 		return "", err
 	}
