@@ -69,6 +69,7 @@ type Broker struct {
 	lock     *runLock
 	ended    *ended
 	endings  *endings
+	fences   *fences
 	proofs   *proofs
 	asides   []string      // damaged stores that lie beside the good one
 	gate     string        // the installed gate
@@ -92,7 +93,7 @@ type Broker struct {
 // Start takes the lock, opens store and audit, brings back the sessions whose
 // anchors still live, and listens. Nothing is listening when it fails.
 func Start(opt Options) (_ *Broker, err error) {
-	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), endings: newEndings(), proofs: newProofs(), passphrases: passphrase.NewChecker(opt.Clock)}
+	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), endings: newEndings(), fences: newFences(opt.Paths), proofs: newProofs(), passphrases: passphrase.NewChecker(opt.Clock)}
 	defer func() {
 		if err != nil {
 			_ = b.release() // the first error tells more
@@ -185,6 +186,7 @@ func (b *Broker) Run(ctx context.Context) error {
 	b.spawn(func() { b.sweep(ctx) })
 	b.spawn(func() { dog.Run(ctx, b.notify) })
 	b.spawn(func() { b.reloads(ctx) })
+	b.spawn(func() { b.probeFences(ctx) })
 	b.endRestored()
 	err := b.ready(ctx)
 	if err == nil {

@@ -159,6 +159,7 @@ func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error
 	}
 	b.ended.forget(s.ID)
 	b.keepAnchor(s)
+	b.enclose(ctx, s)
 	b.record(b.sessionEvent(s, "registered", s.Command))
 	return nil
 }

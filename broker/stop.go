@@ -80,6 +80,7 @@ func (b *Broker) releaseWithin(ctx context.Context) error {
 	for _, l := range b.listeners {
 		_ = l.Close()
 	}
+	b.fences.manager.Close()
 	if b.audit != nil {
 		b.audit.SaveHead()
 		errs = append(errs, b.audit.Close(ctx))

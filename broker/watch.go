@@ -128,6 +128,9 @@ func (b *Broker) restore() error {
 			continue
 		}
 		b.keepAnchor(s)
+		if err := b.fence(s); err != nil {
+			b.opt.Log.Debug("a restored session has no cgroup", "session", s.ID, "error", err)
+		}
 		b.record(b.sessionEvent(s, "restored", "the broker restarted; its lease is gone"))
 	}
 	b.notify(b.opt.Manager.Discard()) // what was kept of sessions that nobody knows
