@@ -107,7 +107,7 @@ func (f *fixture) start(change func(*config.Config)) {
 	for _, d := range []string{env["XDG_RUNTIME_DIR"], filepath.Join(f.dir, ".local"), filepath.Join(f.dir, ".local/state")} {
 		f.must(os.MkdirAll(d, 0o700))
 	}
-	f.Broker, err = Start(Options{Paths: p, Config: cfg, UID: uint32(os.Getuid()), Clock: f.clock, Log: slog.New(slog.DiscardHandler), Version: "test", Checkpoints: f.zvm})
+	f.Broker, err = Start(Options{Paths: p, Config: cfg, UID: uint32(os.Getuid()), Clock: clock.NewSteady(f.clock), Log: slog.New(slog.DiscardHandler), Version: "test", Checkpoints: f.zvm})
 	f.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
