@@ -20,7 +20,14 @@ const (
 )
 
 func child(role string) int {
-	s, err := Open(os.Getenv(childPath))
+	open := Open
+	if role == "aside" {
+		open = func(path string) (*Store, error) {
+			s, _, err := OpenOrSetAside(path, testWall)
+			return s, err
+		}
+	}
+	s, err := open(os.Getenv(childPath))
 	if err != nil {
 		fmt.Println("error", err)
 		return 1

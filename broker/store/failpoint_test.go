@@ -3,7 +3,9 @@
 package store
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,6 +52,38 @@ func TestB3_FailedCommitStays(t *testing.T) {
 					t.Errorf("child said %q, want %q", got, want)
 				}
 				assertOnce(t, path, map[byte]bool{1: true}, nil)
+			})
+		}
+	}
+}
+
+// Killed or failed while a damaged store is set aside, nothing of it is lost, and
+// the next start goes on: the file is under its own name or under the other, once.
+func TestCrashWhileSettingAside(t *testing.T) {
+	for _, point := range []string{"store/before-aside", "store/after-aside"} {
+		for _, action := range []string{"kill", "error", "panic"} {
+			t.Run(point+" "+action, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "guard.db")
+				damaged := []byte(strings.Repeat("no pages ", 4000))
+				if err := os.WriteFile(path, damaged, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if out, err := command("aside", path, "GUARD_FAILPOINT="+point+":"+action).CombinedOutput(); err == nil {
+					t.Fatalf("the child went through: %s", out)
+				}
+				s, _, err := OpenOrSetAside(path, testWall)
+				if err != nil {
+					t.Fatal(err)
+				}
+				put(t, s, testToken(1))
+				closeStore(t, s)
+				asides, err := Asides(path)
+				if err != nil || len(asides) != 1 {
+					t.Fatalf("set aside: %q, %v; want one", asides, err)
+				}
+				if kept, err := os.ReadFile(asides[0]); err != nil || !bytes.Equal(kept, damaged) {
+					t.Errorf("%d bytes were kept, %v", len(kept), err)
+				}
 			})
 		}
 	}
