@@ -68,7 +68,7 @@ func (c Command) printStatus(w io.Writer, st *wire.Status) {
 func (c Command) printBroker(w io.Writer, b wire.BrokerStatus) {
 	rows := [][]cell{
 		{{"broker", faint}, {text: fmt.Sprintf("pid %d, version %s, %s mode, up since %s", b.PID, verdict.Clean(b.Version), verdict.Clean(b.Mode), dayTime(b.Started))}},
-		{{"assurance", faint}, {text: fmt.Sprintf("identity %s, operator %s", verdict.Clean(b.Assurance.Identity), operatorText(b.Assurance.Operator))}},
+		{{"assurance", faint}, {text: fmt.Sprintf("identity %s, operator %s, cgroup %s", verdict.Clean(b.Assurance.Identity), operatorText(b.Assurance.Operator), cgroupText(b))}},
 		{{"zvm", faint}, {text: verdict.Clean(b.ZVM)}},
 		{{"config", faint}, {text: c.configText(b)}},
 		{{"sockets", faint}, {text: verdict.Object(b.RunDir)}},
@@ -141,6 +141,15 @@ func operatorText(operator string) string {
 	return operator + " (" + worth + ")"
 }
 
+// cgroupText says whether sessions get cgroups of their own, and what these are
+// worth.
+func cgroupText(b wire.BrokerStatus) string {
+	if b.Assurance.Cgroup == "scope" && b.Mode == paths.User {
+		return "scope (helps to find what a session left running; no boundary, since its user can leave it)"
+	}
+	return verdict.Clean(b.Assurance.Cgroup)
+}
+
 func (c Command) sessionRow(id string, s wire.Session) []cell {
 	gate := cell{text: "seen"}
 	if !s.GateSeen {
@@ -163,6 +172,9 @@ func (c Command) printNotes(w io.Writer, id string, s wire.Session) {
 	}
 	if !s.Enforced {
 		fmt.Fprintf(w, "%s  %s\n", id, c.paint(red, "nothing is enforced against it: it is root's, or has capabilities that root has"))
+	}
+	if s.Cgroup != "absent" {
+		fmt.Fprintf(w, "%s  cgroup %s\n", id, verdict.Clean(s.Cgroup))
 	}
 	if d := s.LastDenial; d != nil {
 		fmt.Fprintf(w, "%s  last denial %s: %s, %s\n", id, dayTime(d.Time), verdict.Object(d.Tool), verdict.Clean(d.Code))

@@ -78,18 +78,18 @@ func TestShortIDs(t *testing.T) {
 func TestPrintStatus(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
 	broker := wire.BrokerStatus{PID: 7, Version: "0.1.0", Mode: "user", Started: at, ZVM: "https://zvm.example",
-		Config: "/home/u/.config/guard/guard.toml", Assurance: wire.Assurance{Identity: "pidfs", Operator: "cooperative"}}
+		Config: "/home/u/.config/guard/guard.toml", Assurance: wire.Assurance{Identity: "pidfs", Operator: "cooperative", Cgroup: "absent"}}
 	st := &wire.Status{Broker: broker, Sessions: []wire.Session{
-		{ID: "aaaaaaaa", Runtime: "exec", State: "VERIFIED", AnchorPID: 11, ExpiresInS: 252, Launched: true, GateSeen: true, Enforced: true,
+		{ID: "aaaaaaaa", Runtime: "exec", State: "VERIFIED", AnchorPID: 11, ExpiresInS: 252, Launched: true, GateSeen: true, Enforced: true, Cgroup: "user-scope",
 			Calls: 3, Denied: 1, Command: "/usr/bin/agent", LastDenial: &wire.Denial{Tool: "Ba\nsh", Code: "lease_unverified", Time: at},
 			LastCheckpoint: &wire.CheckpointInfo{VM: "app-01", VPG: "VPG-LOCAL", Tag: "guard x", ID: "41", Time: at.UTC(), Reused: true}},
-		{ID: "bbbbbbbb", Runtime: "exec", State: "UNVERIFIED", AnchorPID: 12, Launched: true, Command: "/bin/sh\x1b[31m", Reason: "never verified"},
+		{ID: "bbbbbbbb", Runtime: "exec", State: "UNVERIFIED", AnchorPID: 12, Launched: true, Cgroup: "absent", Command: "/bin/sh\x1b[31m", Reason: "never verified"},
 	}}
 	st.Broker.AuditError, st.Broker.AuditFault, st.Broker.RunDir = "no space left", "the chain ends before the stored head", "/run/user/1000/guard"
 	var out bytes.Buffer
 	Command{Stdout: &out}.printStatus(&out, st)
 	want := `broker     pid 7, version 0.1.0, user mode, up since ` + dayTime(at) + `
-assurance  identity pidfs, operator cooperative (stops mistakes, not an attacker of the same uid; guard init --passphrase does more)
+assurance  identity pidfs, operator cooperative (stops mistakes, not an attacker of the same uid; guard init --passphrase does more), cgroup absent
 zvm        https://zvm.example
 config     /home/u/.config/guard/guard.toml
 sockets    "/run/user/1000/guard"
@@ -100,6 +100,7 @@ SESSION  RUNTIME  STATE       LEFT   GATE    PID  CALLS  DENIED  COMMAND
 aaaaaa   exec     VERIFIED    4m12s  seen    11   3      1       /usr/bin/agent
 bbbbbb   exec     UNVERIFIED  -      unseen  12   0      0       /bin/sh [31m
 
+aaaaaa  cgroup user-scope
 aaaaaa  last denial ` + dayTime(at) + `: "Ba\nsh", lease_unverified
 aaaaaa  last checkpoint ` + dayTime(at) + ` of "app-01" in "VPG-LOCAL": tag "guard x", id "41" (reused)
 bbbbbb  UNVERIFIED, never verified, and no event has come through its gate. Next: one tool call of it, a read will do, then guard approve bbbbbb
