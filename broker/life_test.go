@@ -15,9 +15,9 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-// TestC1_SuspendEndsTheLease: three hours of CLOCK_BOOTTIME end it; a step of
+// TestAttack17_SuspendAndClockSteps: three hours of CLOCK_BOOTTIME end it; a step of
 // the wall clock, in either direction, changes nothing.
-func TestC1_SuspendEndsTheLease(t *testing.T) {
+func TestAttack17_SuspendAndClockSteps(t *testing.T) {
 	f := newFixture(t, nil)
 	f.verified()
 	f.clock.StepWall(-48 * time.Hour)

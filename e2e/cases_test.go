@@ -290,8 +290,8 @@ func TestF5_OneDocument(t *testing.T) {
 	}
 }
 
-// TestV1_OneTokenManyPromotes: one use, and what came after is an alarm.
-func TestV1_OneTokenManyPromotes(t *testing.T) {
+// TestAttack15_OneTokenManyPromotes: one use, and what came after is an alarm.
+func TestAttack15_OneTokenManyPromotes(t *testing.T) {
 	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`})
 	w.expect(w.call("Read", `{}`), "pass", "")
 	token := strings.TrimSpace(w.guard("verify", w.agent.Session))

@@ -24,10 +24,10 @@ var commitPoints = []string{"store/before-begin", "store/before-commit", "store/
 // can: this run is noted, the audit is empty, this run is on record.
 const startCommits = 3
 
-// TestKilledBetweenBeginAndVerified: wherever the broker dies, afterwards no
+// TestAttack16_KilledBetweenBeginAndVerified: wherever the broker dies, afterwards no
 // token is usable, nobody is VERIFIED, the audit is whole, and a record of a
 // grant is never there without its consumed token.
-func TestKilledBetweenBeginAndVerified(t *testing.T) {
+func TestAttack16_KilledBetweenBeginAndVerified(t *testing.T) {
 	for _, point := range crashPoints {
 		t.Run(strings.ReplaceAll(point, "/", " "), func(t *testing.T) { crash(t, point+":kill", true) })
 	}

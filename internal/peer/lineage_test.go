@@ -102,7 +102,7 @@ func TestOrphan(t *testing.T) {
 }
 
 // A parent whose number went to a stranger is no parent.
-func TestParentReplaced(t *testing.T) {
+func TestAttack11_ParentReplaced(t *testing.T) {
 	onKernels(t, func(t *testing.T, k features) {
 		zoo := testproc.New(t)
 		middle := zoo.Start()

@@ -87,7 +87,7 @@ func decisions() []mutant {
 			new: `	l := c.session.Lease(b.since.Add(b.opt.Clock.Wall().Sub(b.started)))
 	if l.State() != lease.Verified {
 		return leaseVerdict(c.event.Tool, c.session, l)`,
-			pkg: "./broker", test: "TestC1_SuspendEndsTheLease",
+			pkg: "./broker", test: "TestAttack17_SuspendAndClockSteps",
 		},
 		{
 			name: "second-look-forgets", breaks: "a lease that was lowered while the call was judged lets nothing pass, even if it was raised again",
@@ -156,7 +156,7 @@ func identities() []mutant {
 		{
 			name: "parent-read-once", breaks: "each step of a lineage is read again while the process below is held",
 			file: "internal/peer/lineage.go", old: `		if err == nil && openErr == nil && again == ppid {`, new: `		if err == nil && openErr == nil && again > 0 {`,
-			pkg: "./internal/peer", test: "TestParentReplaced",
+			pkg: "./internal/peer", test: "TestAttack11_ParentReplaced",
 		},
 		{
 			name: "any-listener", breaks: "clients talk to a listener of the broker's uid or root's alone",
