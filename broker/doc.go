@@ -24,6 +24,8 @@
 //	operator.go  who may give orders, and which
 //	grant.go     the orders that raise authority, and revoke
 //	leases.go    the only writer of leases
+//	kill.go      the end of what a session left running
+//	fence.go     a cgroup for each session
 //	records.go   what goes into the audit
 //	status.go    what guard status shows
 //	watch.go     ended anchors, ended leases, sessions after a restart

@@ -22,6 +22,9 @@ func (p *Process) ParentPID() int {
 // the one of a process that is held and that lives afterwards, so nobody else
 // can have had the number when it was read.
 func (p *Process) ChildOf(parent *Process) bool {
+	if p == nil {
+		return false
+	}
 	ppid, err := p.readPPID()
 	return err == nil && ppid != 0 && ppid == parent.PID() && parent.Alive()
 }
@@ -68,6 +71,9 @@ func (p *Process) info(want uint64) (unix.PidfdInfo, error) {
 // of that hierarchy: by it the directory is found, of which CgroupID then tells
 // whether it is the right one.
 func (p *Process) CgroupPath() (string, error) {
+	if p == nil {
+		return "", ErrGone
+	}
 	var path string
 	err := p.withDir(func(d proc.Dir) (err error) {
 		path, err = d.Cgroup()

@@ -198,6 +198,28 @@ func TestMercy(t *testing.T) {
 	}
 }
 
+// A host's hook begins as a process that nobody can tell from others: the
+// anchor's children aren't touched at first sight.
+func TestNewbornMayBecomeAHook(t *testing.T) {
+	g := newGrove(t)
+	g.run(`exec SLEEP`)
+	hook := g.grown(1)[0]
+	looks, target := 0, g.target()
+	target.Mercy = func(*peer.Process) Mercy {
+		if looks++; looks > 3 {
+			return Spare // it has asked by now
+		}
+		return None
+	}
+	if out := g.end(target); out != (Outcome{}) {
+		t.Errorf("outcome %+v", out)
+	}
+	if st, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", hook)); err != nil || bytes.Contains(st, []byte(") T ")) {
+		t.Errorf("it was touched: %s %v", st, err)
+	}
+	_ = End(context.Background(), g.target())
+}
+
 // One that ends by itself is not killed.
 func TestLaterEndsByItself(t *testing.T) {
 	g := newGrove(t)
