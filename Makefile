@@ -48,6 +48,8 @@ lint: bin/tools/golangci-lint ## format and linters
 	bin/tools/golangci-lint run --build-tags hosts ./e2e/hosts
 	bin/tools/staticcheck ./...
 	bin/tools/staticcheck -tags hosts ./e2e/hosts
+	bin/tools/golangci-lint run --build-tags faults ./e2e/faults ./gate
+	bin/tools/staticcheck -tags faults ./e2e/faults ./gate
 	@packages=$$(tools/list failpoint); set -x; bin/tools/staticcheck -tags failpoint $$packages
 
 vuln: bin/tools/golangci-lint ## known vulnerabilities, from a pinned offline data base

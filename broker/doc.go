@@ -11,6 +11,7 @@
 //
 //	daemon.go    the program: configuration, signals
 //	broker.go    start and stop
+//	state.go     store and audit at the start, and what is amiss with them
 //	serve.go     connections, slots, replies
 //	event.go     one hook event from payload to answer
 //	decide.go    the decision table, row by row
@@ -29,6 +30,7 @@
 //	records.go   what goes into the audit
 //	status.go    what guard status shows
 //	watch.go     ended anchors, ended leases, sessions after a restart
+//	ended.go     sessions that are over, for a launch that resumes one
 //	limits.go    bounds of the whole broker
 //	lock.go      one broker for each run directory
 package broker

@@ -27,7 +27,7 @@ type disk struct {
 func (w *world) own(mount func(dir string) error) *disk {
 	w.t.Helper()
 	d := &disk{t: w.t, dir: filepath.Dir(w.Paths.StateDir)}
-	d.mount = func() error { return errors.Join(mount(d.dir), os.Chmod(d.dir, 0o700)) } //nolint:gosec // a directory
+	d.mount = func() error { return errors.Join(mount(d.dir), os.Chmod(d.dir, 0o700)) }
 	w.must(d.mount())
 	w.t.Cleanup(d.drop)
 	return d

@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 
 // inside runs this program again, in a mount namespace that nobody else sees.
 func inside() int {
-	runtime.LockOSThread()                          // the child dies with the thread that started it
-	cmd := exec.Command(os.Args[0], os.Args[1:]...) //nolint:gosec // itself
+	runtime.LockOSThread() // the child dies with the thread that started it
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideVar+"=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
@@ -67,7 +67,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker") //nolint:gosec // its own source
+	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
@@ -115,7 +115,7 @@ func prepare(t *testing.T) *world {
 func (w *world) under(script string) {
 	w.t.Helper()
 	path := filepath.Join(w.Dir, "broker")
-	w.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script+" "+programs.Broker+"\n"), 0o700)) //nolint:gosec // it is run
+	w.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script+" "+programs.Broker+"\n"), 0o700))
 	w.Programs.Broker = path
 }
 

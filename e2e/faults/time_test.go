@@ -91,7 +91,7 @@ func TestC1_TimeNamespace(t *testing.T) {
 func TestStartTimesInTimeNamespace(t *testing.T) {
 	needsRoot(t)
 	binary := filepath.Join(t.TempDir(), "peer.test")
-	build := exec.Command("go", "test", "-c", "-o", binary, "./internal/peer") //nolint:gosec // its own source
+	build := exec.Command("go", "test", "-c", "-o", binary, "./internal/peer")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

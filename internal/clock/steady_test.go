@@ -55,12 +55,12 @@ func TestSteadyIsSharedSafely(t *testing.T) {
 		wg.Go(func() {
 			last := s.Now()
 			for range 1000 {
-				if now := s.Now(); now < last {
+				now := s.Now()
+				if now < last {
 					t.Errorf("time went back by %s", last.Sub(now))
 					return
-				} else {
-					last = now
 				}
+				last = now
 			}
 		})
 	}
