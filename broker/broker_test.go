@@ -39,7 +39,8 @@ type fixture struct {
 	dir   string
 	stop  func()
 
-	failing bool // its disk has failed, and it has to say so when it ends
+	failing bool           // its disk has failed, and it has to say so when it ends
+	options func(*Options) // what a test wants otherwise; nil: nothing
 }
 
 // stubZVM stands at the consumer's interface: it confirms when told to.
@@ -80,7 +81,7 @@ func (s *stubZVM) Ensure(ctx context.Context, _ checkpoint.Request) ([]wire.Chec
 
 func (s *stubZVM) Forget(string) {}
 
-func newFixture(t *testing.T, change func(*config.Config)) *fixture {
+func newFixture(t *testing.T, change func(*config.Config), options ...func(*Options)) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "guard-b-")
 	if err != nil {
@@ -88,6 +89,9 @@ func newFixture(t *testing.T, change func(*config.Config)) *fixture {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	f := &fixture{t: t, dir: dir, zvm: &stubZVM{}, clock: clock.NewFake(clock.Instant(time.Hour), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC))}
+	for _, o := range options {
+		f.options = o
+	}
 	f.start(change)
 	t.Cleanup(func() { f.stop() })
 	return f
@@ -107,7 +111,11 @@ func (f *fixture) start(change func(*config.Config)) {
 	for _, d := range []string{env["XDG_RUNTIME_DIR"], filepath.Join(f.dir, ".local"), filepath.Join(f.dir, ".local/state")} {
 		f.must(os.MkdirAll(d, 0o700))
 	}
-	f.Broker, err = Start(Options{Paths: p, Config: cfg, UID: uint32(os.Getuid()), Clock: clock.NewSteady(f.clock), Log: slog.New(slog.DiscardHandler), Version: "test", Checkpoints: f.zvm})
+	opt := Options{Paths: p, Config: cfg, UID: uint32(os.Getuid()), Clock: clock.NewSteady(f.clock), Log: slog.New(slog.DiscardHandler), Version: "test", Checkpoints: f.zvm}
+	if f.options != nil {
+		f.options(&opt)
+	}
+	f.Broker, err = Start(opt)
 	f.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

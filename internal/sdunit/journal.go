@@ -59,10 +59,11 @@ func NewJournal(always bool) *Journal {
 	if _, err := os.Stat(journalSocket); errors.Is(err, fs.ErrNotExist) && !always {
 		return nil
 	}
-	return newJournal(journalSocket)
+	return JournalAt(journalSocket)
 }
 
-func newJournal(path string) *Journal {
+// JournalAt returns a journal that sends to another socket than journald's own.
+func JournalAt(path string) *Journal {
 	return &Journal{path: path, queue: make(chan Entry, journalQueue)}
 }
 

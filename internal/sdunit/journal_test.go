@@ -67,7 +67,7 @@ func run(t *testing.T, j *Journal) (stop func()) {
 func TestJournalEntry(t *testing.T) {
 	d := newJournald(t)
 	d.start()
-	j := newJournal(d.path)
+	j := JournalAt(d.path)
 	defer run(t, j)()
 	j.Log(Entry{Priority: Notice, Message: "denied\nPRIORITY=0", Fields: []string{"GUARD_TOOL", "Bash", "GUARD_EMPTY", "", "GUARD_CODE", "x=y"}})
 	length := string(binary.LittleEndian.AppendUint64(nil, 17))
@@ -85,7 +85,7 @@ func TestJournalEntry(t *testing.T) {
 // else: Log never waits.
 func TestD3_JournalAbsent(t *testing.T) {
 	d := newJournald(t)
-	j := newJournal(d.path)
+	j := JournalAt(d.path)
 	stop := run(t, j)
 	const n = 3 * journalQueue
 	for range n {
@@ -103,7 +103,7 @@ func TestD3_JournalAbsent(t *testing.T) {
 func TestD3_JournalBlocked(t *testing.T) {
 	d := newJournald(t)
 	d.start()
-	j := newJournal(d.path)
+	j := JournalAt(d.path)
 	stop := run(t, j)
 	const n = 3 * journalQueue // more than its queue and ours hold
 	for range n {
@@ -127,7 +127,7 @@ func TestD3_JournalBlocked(t *testing.T) {
 func TestJournalRestarts(t *testing.T) {
 	d := newJournald(t)
 	d.start()
-	j := newJournal(d.path)
+	j := JournalAt(d.path)
 	if err := j.send(Entry{Message: "1"}); err != nil {
 		t.Fatal(err)
 	}
