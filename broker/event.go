@@ -52,7 +52,7 @@ func (c *call) leave() {
 func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wire.Header) {
 	c := &call{set: b.settings(), conn: conn, peer: g.peer, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now(), session: g.session, path: g.path}
 	c.own = c.session != nil && b.hostsOwn(c)
-	if c.own && b.installedGate(c) {
+	if c.own {
 		c.release = append(c.release, c.session.Calling(g.peer.Process()))
 	}
 	v, admitted := b.admit(ctx, conn, c, h)

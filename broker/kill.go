@@ -9,6 +9,7 @@ import (
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/runtimes"
 	proctree "leaseguard.internal/internal/tree"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -162,7 +163,7 @@ func (b *Broker) mercy(s *session.Session, p *peer.Process) proctree.Mercy {
 	switch {
 	case s.Gone():
 		return proctree.None
-	case s.Serves(p):
+	case s.Serves(p) && (s.Runtime != runtimes.Exec || b.runsGate(p)): // in exec sessions everybody may call
 		return proctree.Spare
 	case b.runsGate(p):
 		return proctree.Later
