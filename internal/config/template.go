@@ -90,6 +90,7 @@ func (a Answers) values() map[string]string {
 		set("zvm.spki_sha256", z.SPKISHA256)
 		set("zvm.client_id", z.ClientID)
 		set("zvm.client_secret_file", z.ClientSecretFile)
+		set("zvm.credential", z.Credential)
 		set("zvm.username", z.Username)
 		set("zvm.password_file", z.PasswordFile)
 		given["zvm.accept_same_uid"] = fmt.Sprint(z.AcceptSameUID)
