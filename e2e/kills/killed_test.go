@@ -1,0 +1,214 @@
+//go:build kills
+
+package kills
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/wire"
+)
+
+// TestKilledUnderLoad kills the broker 200 times while sessions make changes and
+// operators approve, promote, renew and revoke.
+func TestKilledUnderLoad(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var all ledger
+	for range nightly(10, 50) {
+		w := start(t, 3)
+		for range nightly(20, 40) {
+			l := &ledger{w: w, accepted: map[string]int{}}
+			l.run(time.Duration(10+random.IntN(200)) * time.Millisecond)
+			w.must(w.StartBroker(w.ctx()))
+			l.judge()
+			all.add(l)
+			if t.Failed() {
+				return
+			}
+		}
+		for _, a := range w.agents {
+			a.Kill()
+		}
+		w.kill()
+	}
+	t.Logf("%d kills: %d changes passed, %d tokens minted, %d accepted, %d grants renewed or approved, %d revoked",
+		all.kills, len(all.passes), len(all.tokens), len(all.accepted), all.granted, all.revoked)
+	for what, n := range map[string]int{"passes": len(all.passes), "accepted tokens": len(all.accepted), "grants": all.granted, "revocations": all.revoked} {
+		if n < all.kills {
+			t.Errorf("only %d %s in %d runs: there was no load", n, what, all.kills)
+		}
+	}
+}
+
+// ledger is what clients saw of one broker.
+type ledger struct {
+	w *world
+
+	mu       sync.Mutex
+	kills    int
+	passes   []string          // tool use ids of changes that passed
+	tokens   map[string]string // minted, with their session
+	accepted map[string]int    // tokens, by how often
+	granted  int
+	revoked  int
+}
+
+var uses struct {
+	sync.Mutex
+	n int
+}
+
+func newUse() string {
+	uses.Lock()
+	defer uses.Unlock()
+	uses.n++
+	return fmt.Sprint("toolu_", uses.n)
+}
+
+// run loads the broker for so long, and kills it.
+func (l *ledger) run(d time.Duration) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	for i, id := range l.w.ids {
+		for range 3 {
+			work.Go(func() { l.repeat(ctx, func() bool { return l.change(id) }) })
+		}
+		work.Go(func() { l.repeat(ctx, func() bool { return l.raise(id) }) })
+		if i < 2 {
+			work.Go(func() { l.repeat(ctx, func() bool { return l.revoke(i == 0, id) }) })
+		}
+	}
+	time.Sleep(d) // how long is what the test varies
+	l.w.kill()
+	cancel()
+	work.Wait()
+	l.kills = 1
+}
+
+// repeat does it until the broker is gone.
+func (l *ledger) repeat(ctx context.Context, do func() bool) {
+	for ctx.Err() == nil && do() {
+	}
+}
+
+func (l *ledger) change(id string) bool {
+	use := newUse()
+	out, _, err := l.w.call(id, "Write", use)
+	if err != nil {
+		l.w.t.Error(err)
+	}
+	if out == passed {
+		l.mu.Lock()
+		l.passes = append(l.passes, use)
+		l.mu.Unlock()
+	}
+	return out == passed || out == refused
+}
+
+// raise takes all ways to a lease, one after the other.
+func (l *ledger) raise(id string) bool {
+	out, text := l.w.operate(wire.Control{Verb: wire.VerbVerify, Session: id})
+	if out == passed {
+		l.mu.Lock()
+		if l.tokens == nil {
+			l.tokens = map[string]string{}
+		}
+		l.tokens[text] = id
+		l.mu.Unlock()
+		var both sync.WaitGroup // one token, two clients
+		for range 2 {
+			both.Go(func() { l.present(id, text) })
+		}
+		both.Wait()
+	}
+	for _, verb := range []wire.Verb{wire.VerbRenew, wire.VerbApprove, wire.VerbRenew} {
+		out, _ = l.w.operate(wire.Control{Verb: verb, Session: id})
+		if out == passed {
+			l.mu.Lock()
+			l.granted++
+			l.mu.Unlock()
+		}
+	}
+	return out == passed || out == refused
+}
+
+func (l *ledger) present(id, text string) {
+	if out, _ := l.w.operate(wire.Control{Verb: wire.VerbPromote, Session: id, Token: text}); out == passed {
+		l.mu.Lock()
+		l.accepted[text]++
+		l.mu.Unlock()
+	}
+}
+
+func (l *ledger) revoke(all bool, id string) bool {
+	time.Sleep(30 * time.Millisecond) // else nothing else gets through
+	ctl := wire.Control{Verb: wire.VerbRevoke, Session: id}
+	if all {
+		ctl = wire.Control{Verb: wire.VerbRevoke, All: true}
+	}
+	out, _ := l.w.operate(ctl)
+	if out == passed {
+		l.mu.Lock()
+		l.revoked++
+		l.mu.Unlock()
+	}
+	return out == passed || out == refused
+}
+
+// judge holds what was seen against what the next broker has.
+func (l *ledger) judge() {
+	w := l.w
+	st, err := w.Status(w.ctx())
+	w.must(err)
+	if len(st.Sessions) != len(w.ids) || st.Broker.StoreError+st.Broker.AuditError+st.Broker.AuditFault != "" {
+		w.t.Errorf("after a kill: %d sessions, %+v", len(st.Sessions), st.Broker)
+	}
+	for _, s := range st.Sessions {
+		if s.State != "UNVERIFIED" || !s.GateSeen || !s.Launched {
+			w.t.Errorf("after a kill: %+v", s)
+		}
+	}
+	for text, id := range l.tokens {
+		if l.accepted[text] > 1 {
+			w.t.Errorf("a token was accepted %d times", l.accepted[text])
+		}
+		if out, code := w.operate(wire.Control{Verb: wire.VerbPromote, Session: id, Token: text}); out != refused || l.accepted[text] > 0 && code != "token_used" {
+			w.t.Errorf("a token that was accepted %d times before the kill: %s %s", l.accepted[text], out, code)
+		}
+	}
+	if _, err := w.Guard(w.ctx(), "audit", "verify"); err != nil {
+		w.t.Errorf("after a kill: %v", err)
+	}
+	recorded := map[string]bool{}
+	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+		if r.Event == audit.EventVerdict && r.Verdict == "pass" {
+			recorded[r.ToolUse] = true
+		}
+		return nil
+	}))
+	for _, use := range l.passes {
+		if !recorded[use] {
+			w.t.Errorf("change %s passed, and no record tells of it", use)
+		}
+	}
+}
+
+func (l *ledger) add(o *ledger) {
+	if l.tokens == nil {
+		l.tokens, l.accepted = map[string]string{}, map[string]int{}
+	}
+	l.kills, l.granted, l.revoked, l.passes = l.kills+o.kills, l.granted+o.granted, l.revoked+o.revoked, append(l.passes, o.passes...)
+	for text, id := range o.tokens {
+		l.tokens[text] = id
+	}
+	for text, n := range o.accepted {
+		l.accepted[text] += n
+	}
+}
