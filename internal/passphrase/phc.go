@@ -78,7 +78,7 @@ func parameters(text string) (Hash, error) {
 	if err != nil {
 		return Hash{}, err
 	}
-	return Hash{memory: memory, passes: passes, lanes: uint8(lanes)}, nil
+	return Hash{memory: memory, passes: passes, lanes: uint8(lanes)}, nil //nolint:gosec // at most maxLanes
 }
 
 func parameter(text, name string, low, high uint32) (uint32, error) {

@@ -92,7 +92,7 @@ func onFd(f *os.File, use func(fd int) error) error {
 	if err != nil {
 		return err
 	}
-	ctlErr := raw.Control(func(fd uintptr) { err = use(int(fd)) }) //nolint:gosec // descriptors are small
+	ctlErr := raw.Control(func(fd uintptr) { err = use(int(fd)) })
 	return errors.Join(ctlErr, err)
 }
 
