@@ -101,8 +101,12 @@ func TestRetentionByAge(t *testing.T) {
 // TestRetentionKeepsYoung: whatever the wall clock does within a boot, nothing
 // goes that is younger than Keep by CLOCK_BOOTTIME.
 func TestRetentionKeepsYoung(t *testing.T) {
+	memory := "/dev/shm" // nothing here is about a disk, and there are many syncs
+	if _, err := os.Stat(memory); err != nil {
+		memory = ""
+	}
 	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp("", "audit")
+		dir, err := os.MkdirTemp(memory, "audit")
 		if err != nil {
 			rt.Fatal(err)
 		}
