@@ -16,6 +16,7 @@ func (s *Session) settle(next lease.Lease) (fell bool) {
 		s.trusted = true
 	case lease.Unverified:
 		fell, s.trusted = s.trusted, false
+	case lease.Pending: // a new cycle decides
 	}
 	return fell
 }

@@ -18,7 +18,7 @@ type Fence struct {
 	Boundary bool
 }
 
-// ErrFence: lineage and cgroup of a process don't agree. It has left its
+// ErrFence says that lineage and cgroup of a process don't agree. It has left its
 // session's cgroup, or slipped out of its tree, so that it is neither inside a
 // session nor proved to be outside of all.
 var ErrFence = errors.New("its ancestors and its cgroup don't belong to the same session")

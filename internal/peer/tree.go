@@ -29,7 +29,7 @@ func (p *Process) ChildOf(parent *Process) bool {
 	return err == nil && ppid != 0 && ppid == parent.PID() && parent.Alive()
 }
 
-// ErrUnsupported: the kernel tells nothing by a pidfd (before Linux 6.13).
+// ErrUnsupported says that the kernel tells nothing by a pidfd (before Linux 6.13).
 var ErrUnsupported = errors.New("the kernel tells nothing by a pidfd, as from Linux 6.13")
 
 // CgroupID returns the id of the cgroup (version 2) that the process is in now.

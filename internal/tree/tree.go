@@ -77,7 +77,7 @@ type Outcome struct {
 	Err    error // it could not be looked at, so nothing is known of the rest
 }
 
-// ErrHidden: processes exist that this one can't see.
+// ErrHidden says that processes exist that this one can't see.
 var ErrHidden = errors.New("processes of other users are hidden (hidepid or ProtectProc)")
 
 // End ends the trees of all targets and returns their outcomes in order. If ctx
