@@ -65,7 +65,21 @@ func Inherit(f *os.File, path string, a Access) (*Listener, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("inheriting socket %q: it is no unix socket", path)
 	}
-	return newListener(k, ul), nil
+	own := newListener(k, ul)
+	own.inherited = true
+	return own, nil
+}
+
+// late sets the options of a connection that was perhaps made before those of
+// its listener were set. What it has sent by then has no credentials and is
+// refused, unless its listener's maker asked for them (PassCredentials=yes).
+func late(k features, c *net.UnixConn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	ctlErr := raw.Control(func(fd uintptr) { err = options(k, int(fd)) })
+	return errors.Join(ctlErr, err)
 }
 
 // check looks at the socket's path.

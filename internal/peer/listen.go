@@ -22,6 +22,8 @@ const MaxPath = len(unix.RawSockaddrUnix{}.Path) - 1
 type Listener struct {
 	feat features
 	unix *net.UnixListener
+	// inherited: connections may have been made before the options were set
+	inherited bool
 	done context.Context // ends at Close
 	stop context.CancelFunc
 }
@@ -142,6 +144,12 @@ func (l *Listener) Accept() (*Conn, error) {
 		c, err := l.unix.AcceptUnix()
 		if err == nil {
 			conn := &Conn{sock: c, feat: l.feat}
+			if l.inherited {
+				if err := late(l.feat, c); err != nil {
+					_ = c.Close()
+					return nil, fmt.Errorf("accepting on %q: %w", l.unix.Addr(), err)
+				}
+			}
 			if !l.feat.peerPidfd {
 				conn.accepted = clock.System{}.Now()
 			}
