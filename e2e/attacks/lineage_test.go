@@ -203,14 +203,24 @@ func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 		anchor := w.Start()
 		anchor.Subreaper()
 		id := w.session(anchor, "claude")
-		middle := anchor.Spawn(false, false)
-		orphan := middle.Spawn(false, true)
-		middle.Kill()
-		middle.Reap(anchor)
-		tool := anchor.Spawn(false, true)
+		orphaned := func() *testproc.Proc {
+			middle := anchor.Spawn(false, false)
+			orphan := middle.Spawn(false, true)
+			middle.Kill()
+			middle.Reap(anchor)
+			return orphan
+		}
+		becomes := func(p *testproc.Proc, body, role string) {
+			before := w.find(id).Calls
+			p.BecomeWith(false, body, w.gate(role)...)
+			w.eventually("its call is judged", func() bool { return w.find(id).Calls > before })
+		}
+		orphan, tool := orphaned(), anchor.Spawn(false, true)
 		read, post := payload("PreToolUse", "Read"), payload("PostToolUse", "Write")
 		fakes := map[string]func(){
 			"an orphan runs the gate":         func() { w.is(reply(orphan.Run(false, read, w.gate("decide")...)), "pass") },
+			"an orphan becomes the gate":      func() { becomes(orphaned(), read, "decide") },
+			"a tool becomes the gate":         func() { becomes(anchor.Spawn(false, false), read, "decide") },
 			"a tool runs the gate":            func() { w.is(reply(tool.Run(false, read, w.gate("decide")...)), "pass") },
 			"a tool's pipe":                   func() { w.is(reply(tool.Run(true, read, w.gate("decide")...)), "pass") },
 			"the anchor's pipe":               func() { w.is(reply(anchor.Run(true, read, w.gate("decide")...)), "pass") },

@@ -102,7 +102,14 @@ func (p *Proc) Take(fd int) error {
 // inherit is set. p obeys no more.
 func (p *Proc) Become(inherit bool, argv ...string) {
 	p.zoo.t.Helper()
-	if err := p.send(order{Do: "become", Text: strings.Join(argv, "\x00"), Flag: inherit}); err != nil {
+	p.BecomeWith(inherit, "", argv...)
+}
+
+// BecomeWith is Become with something to read on stdin, a socket pair that p has
+// made.
+func (p *Proc) BecomeWith(inherit bool, stdin string, argv ...string) {
+	p.zoo.t.Helper()
+	if err := p.send(order{Do: "become", Text: strings.Join(argv, "\x00"), Data: []byte(stdin), Flag: inherit}); err != nil {
 		p.zoo.t.Fatalf("telling process %d to become %q: %v", p.PID, argv, err)
 	}
 	// The program closes the order's connection, or p has failed and says why.
@@ -218,6 +225,18 @@ func (s *self) read() ([]byte, error) {
 func (s *self) become(o order) error {
 	if o.Flag {
 		if _, err := unix.FcntlInt(uintptr(s.sock), unix.F_SETFD, 0); err != nil {
+			return err
+		}
+	}
+	if len(o.Data) > 0 {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		if _, err := unix.Write(pair[0], o.Data); err != nil { // all of it fits
+			return err
+		}
+		if err := unix.Dup2(pair[1], 0); err != nil {
 			return err
 		}
 	}
