@@ -1,5 +1,6 @@
 // Package store keeps what must outlive the broker: hashes of tokens and
-// whether they were used, sessions, and the head of the audit. It is a bbolt
+// whether they were used, sessions, the head of the audit and the hash of the
+// operators' passphrase. It is a bbolt
 // file of mode 0600 that one broker at a time holds locked.
 //
 // Promises:

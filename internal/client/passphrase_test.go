@@ -104,7 +104,7 @@ func TestAskWith(t *testing.T) {
 // the refusal that it is; and whether a broker runs is asked at the other one.
 func TestClosedSocket(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root may open every socket; e2e/attacks has the same as another user")
+		t.Skip("root may open every socket; TestAttack26_SystemMode has the same as another user")
 	}
 	p := testPaths(t)
 	p.Mode = paths.System
