@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/sdunit"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -20,7 +19,7 @@ import (
 // cgroups, below the one that the test is in.
 type fakeScopes struct {
 	t     *testing.T
-	dir   string // where it makes them; empty: it only says so
+	idle  bool // it only says that it made one
 	err   error
 	hangs bool
 	asked []sdunit.Scope
@@ -35,23 +34,11 @@ func (m *fakeScopes) Start(ctx context.Context, s sdunit.Scope) error {
 		<-ctx.Done() // a second
 		return ctx.Err()
 	}
-	if m.err != nil || m.dir == "" {
+	if m.err != nil || m.idle {
 		return m.err
 	}
-	dir := filepath.Join(m.dir, s.Unit)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	m.t.Cleanup(func() { // what is in it goes back
-		pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		for _, pid := range strings.Fields(string(pids)) {
-			_ = os.WriteFile(filepath.Join(m.dir, "cgroup.procs"), []byte(pid), 0)
-		}
-		if err := os.Remove(dir); err != nil {
-			m.t.Error(err)
-		}
-	})
-	return os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(s.PID)), 0)
+	testproc.Cgroup(m.t, s.Unit, s.PID)
+	return nil
 }
 
 // manage gives the broker that service manager.
@@ -64,35 +51,19 @@ func (f *fixture) manage(m *fakeScopes) *fakeScopes {
 	return m
 }
 
-// cgroupDir is the cgroup that this process is in.
-func cgroupDir(t *testing.T) string {
+func needCgroups(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to make a cgroup")
+	if testproc.CgroupDir(t) == "" {
+		t.Skip("needs root and cgroup version 2")
 	}
-	self, err := peer.Self()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = self.Close() }()
-	at, err := self.CgroupPath()
-	if err != nil {
-		t.Skip(err)
-	}
-	for _, mount := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
-		if _, err := os.Stat(filepath.Join(mount, at, "cgroup.controllers")); err == nil {
-			return filepath.Join(mount, at)
-		}
-	}
-	t.Skip("no cgroup version 2 is mounted")
-	return ""
 }
 
 // A session gets a cgroup of its own, by which also what has slipped out of its
 // tree is found.
 func TestScopeOfASession(t *testing.T) {
+	needCgroups(t)
 	f := newFixture(t, nil)
-	m := f.manage(&fakeScopes{dir: cgroupDir(t)})
+	m := f.manage(&fakeScopes{})
 	s := f.session()
 	if len(m.asked) != 1 || m.asked[0].Unit != "guard-session-"+s.ID+"-1.scope" || m.asked[0].PID != os.Getpid() {
 		t.Errorf("the manager was asked for %+v", m.asked)
@@ -120,8 +91,9 @@ func TestScopeOfASession(t *testing.T) {
 
 // A restarted broker finds the cgroup again, without asking anybody.
 func TestScopeAfterRestart(t *testing.T) {
+	needCgroups(t)
 	f := newFixture(t, nil)
-	f.manage(&fakeScopes{dir: cgroupDir(t)})
+	f.manage(&fakeScopes{})
 	f.session()
 	f.stop()
 	f.start(nil)
@@ -138,7 +110,7 @@ func TestLaunchWithoutScope(t *testing.T) {
 		once bool // the second session isn't asked for
 	}{
 		{name: "refused", m: fakeScopes{err: errors.New("interactive authentication required")}},
-		{name: "said, but not done", m: fakeScopes{}},
+		{name: "said, but not done", m: fakeScopes{idle: true}},
 		{name: "hangs", m: fakeScopes{hangs: true}, once: true},
 	}
 	for _, tt := range tests {

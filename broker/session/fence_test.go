@@ -7,49 +7,20 @@ import (
 	"path/filepath"
 	"testing"
 
-	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/tree"
 )
 
-// cgroup makes one below our own, with the process in it.
+// cgroup makes one with the process in it.
 func cgroup(t *testing.T, name string, p *testproc.Proc) tree.Cgroup {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to make a cgroup")
-	}
-	self, err := peer.Self()
+	name = fmt.Sprintf("leaseguard-%d-%s.scope", os.Getpid(), name)
+	testproc.Cgroup(t, name, p.PID)
+	c, err := tree.CgroupOf(open(t, p), name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = self.Close() }()
-	at, err := self.CgroupPath()
-	if err != nil {
-		t.Skip(err)
-	}
-	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		name := fmt.Sprintf("leaseguard-%d-%s.scope", os.Getpid(), name)
-		dir := filepath.Join(mount, at, name)
-		if _, err := os.Stat(filepath.Join(mount, at, "cgroup.procs")); err != nil || os.Mkdir(dir, 0o755) != nil {
-			continue
-		}
-		t.Cleanup(func() { _ = os.Remove(dir) })
-		move(t, dir, p)
-		c, err := tree.CgroupOf(open(t, p), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	t.Skip("no cgroup version 2 is mounted")
-	return tree.Cgroup{}
-}
-
-func move(t *testing.T, dir string, p *testproc.Proc) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(p.PID)), 0); err != nil {
-		t.Fatal(err)
-	}
+	return c
 }
 
 // Lineage and cgroup must both fit: who has left one of them is neither inside
@@ -83,13 +54,13 @@ func TestFence(t *testing.T) {
 	}
 	find(child, mine, nil)
 	find(stranger, nil, ErrNotRegistered)
-	move(t, theirs.Dir, child) // into another session's
+	testproc.Move(t, theirs.Dir, child.PID) // into another session's
 	find(child, nil, ErrFence)
-	move(t, filepath.Dir(c.Dir), child) // out of all
+	testproc.Move(t, filepath.Dir(c.Dir), child.PID) // out of all
 	find(child, nil, ErrFence)
-	move(t, c.Dir, child)
+	testproc.Move(t, c.Dir, child.PID)
 	find(child, mine, nil)
-	move(t, c.Dir, stranger) // as what has slipped out of the tree
+	testproc.Move(t, c.Dir, stranger.PID) // as what has slipped out of the tree
 	find(stranger, nil, ErrFence)
 	if got := mine.View(1).Cgroup; got != "scope" {
 		t.Errorf("status says %q", got)
@@ -97,7 +68,6 @@ func TestFence(t *testing.T) {
 
 	r.Remove(mine)
 	find(stranger, nil, ErrNotRegistered)
-	move(t, filepath.Dir(c.Dir), stranger)
 }
 
 // In user mode the session's user can move processes as it likes: then the cgroup
@@ -115,7 +85,7 @@ func TestFenceThatIsNoBoundary(t *testing.T) {
 	if err := r.Enclose(s, Fence{Cgroup: c}); err != nil {
 		t.Fatal(err)
 	}
-	move(t, filepath.Dir(c.Dir), child)
+	testproc.Move(t, filepath.Dir(c.Dir), child.PID)
 	if got, _, err := r.Find(open(t, child)); got != s || err != nil {
 		t.Errorf("Find = %v, %v", got, err)
 	}

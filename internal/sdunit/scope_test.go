@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/tree"
 )
 
@@ -122,66 +123,13 @@ func (m *fakeManager) asked() []started {
 
 // enclose makes the scope's cgroup and moves its processes there.
 func (m *fakeManager) enclose(s started) {
-	dir := cgroupDir(m.t)
-	if dir == "" || m.result != "done" {
+	if testproc.CgroupDir(m.t) == "" || m.result != "done" {
 		return
 	}
-	dir = filepath.Join(dir, s.unit)
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		m.t.Error(err)
-		return
+	if m.moves != 0 {
+		s.pids = []int{m.moves}
 	}
-	m.t.Cleanup(func() { removeCgroup(m.t, dir) })
-	for _, pid := range s.pids {
-		if m.moves != 0 {
-			pid = m.moves
-		}
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(pid)), 0); err != nil {
-			m.t.Error(err)
-		}
-	}
-}
-
-// removeCgroup removes it; what is still in it goes one up.
-func removeCgroup(t *testing.T, dir string) {
-	pids, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	for _, pid := range strings.Fields(string(pids)) {
-		_ = os.WriteFile(filepath.Join(filepath.Dir(dir), "cgroup.procs"), []byte(pid), 0)
-	}
-	deadline := time.Now().Add(10 * time.Second)
-	for err := os.Remove(dir); err != nil; err = os.Remove(dir) {
-		if errors.Is(err, os.ErrNotExist) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Error(err)
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
-// cgroupDir is the cgroup that this process is in, if it may make others there.
-func cgroupDir(t *testing.T) string {
-	self, err := peer.Self()
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	defer func() { _ = self.Close() }()
-	at, err := self.CgroupPath()
-	if err != nil || os.Geteuid() != 0 {
-		return ""
-	}
-	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		if _, err := os.Stat(filepath.Join(mount, at, "cgroup.kill")); err == nil {
-			return filepath.Join(mount, at)
-		}
-		if _, err := os.Stat(filepath.Join(mount, at, "cgroup.controllers")); err == nil {
-			return filepath.Join(mount, at)
-		}
-	}
-	return ""
+	testproc.Cgroup(m.t, s.unit, s.pids...)
 }
 
 func pidOf(pidfd int) (pid int) {
@@ -362,7 +310,7 @@ func TestScopeStart(t *testing.T) {
 				if got := fake.asked(); !reflect.DeepEqual(got, want) {
 					t.Errorf("the manager was asked for %+v, want %+v", got, want)
 				}
-				if cgroupDir(t) == "" {
+				if testproc.CgroupDir(t) == "" {
 					return // it could make no cgroup
 				}
 			}
@@ -420,7 +368,7 @@ func TestScopeFailures(t *testing.T) {
 // A manager that puts somebody else into the scope is found out by who looks
 // where the process is.
 func TestScopeOfAnotherProcess(t *testing.T) {
-	if cgroupDir(t) == "" {
+	if testproc.CgroupDir(t) == "" {
 		t.Skip("needs root and cgroup version 2")
 	}
 	fake, scopes := newManager(t)

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,29 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/testproc"
 )
 
 // fenced makes a cgroup of its own below the one that the test is in, and puts
 // the grove's anchor into it.
 func (g *grove) fenced() Cgroup {
 	g.Helper()
-	if os.Geteuid() != 0 {
-		g.Skip("needs root to make a cgroup")
-	}
-	mount, err := mounted()
-	if err != nil {
-		g.Skip(err)
-	}
 	name := fmt.Sprintf("leaseguard-test-%s.scope", g.mark)
-	self, err := peer.Self()
-	g.must(err)
-	defer func() { _ = self.Close() }()
-	at, err := self.CgroupPath()
-	g.must(err)
-	dir := filepath.Join(mount, at, name)
-	g.must(os.Mkdir(dir, 0o755))
-	g.Cleanup(func() { _ = os.Remove(dir) })
-	g.must(os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(fmt.Sprint(g.anchor.PID())), 0))
+	dir := testproc.Cgroup(g, name, g.anchor.PID())
 	c, err := CgroupOf(g.anchor, name)
 	g.must(err)
 	if c.ID == 0 || c.Dir != dir || !c.Root {
