@@ -25,11 +25,11 @@ var UseRules = []UseRule{
 	},
 	{
 		Packages: []string{"syscall", "golang.org/x/sys/unix"},
-		Names:    regexp.MustCompile(`^(SO_PEER|SO_PASS|SCM_|GetsockoptUcred$|UnixCredentials$|ParseUnixCredentials$|UnixRights$|ParseUnixRights$)`),
-		In:       []string{"internal/peer", "gate", "internal/testproc", "internal/sdunit"},
+		Names:    regexp.MustCompile(`^(SO_PEER|SO_PASS|SCM_|GetsockoptUcred$|UnixCredentials$|ParseUnixCredentials$|UnixRights$)`),
+		In:       []string{"internal/peer", "gate", "internal/testproc", "internal/sdunit", "e2e/system"},
 		Tests:    true,
 		Why: "who is on the other end of a socket is answered in one package, by one proof; " +
-			"the gate may look too, since it imports nothing, and its look can only refuse; testproc plays the attacker; sdunit hands descriptors to the service manager",
+			"the gate may look too, since it imports nothing, and its look can only refuse; testproc plays the attacker; sdunit hands descriptors to the service manager, which e2e/system plays",
 	},
 	{
 		Packages: []string{"golang.org/x/sys/unix"},
