@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -55,6 +56,13 @@ func (w *world) leaveRunning() []int {
 		}
 		pids = append(pids, pid)
 	}
+	w.t.Cleanup(func() { // of a test that failed
+		for _, pid := range pids {
+			if lives(pid) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
 	return pids
 }
 
@@ -128,16 +136,7 @@ func TestKillSparesTheGate(t *testing.T) {
 	behaviour.Latency[zvmsim.Done] = zvmsim.Fixed(time.Second)
 	w := start(t, setting{sim: zvmsim.Options{Behaviour: &behaviour}})
 	w.approve()
-	payload, err := sandbox.Payload("Write", write, 1)
-	w.must(err)
-	answer := make(chan []sandbox.Answer, 1)
-	go func() {
-		answers, err := w.agent.Do(w.ctx(), w.agent.Gate("decide", payload))
-		if err != nil {
-			t.Error(err)
-		}
-		answer <- answers
-	}()
+	answer := w.write()
 	w.must(w.Wait(w.ctx(), func() bool {
 		return slices.ContainsFunc(w.Sim.Requests(), func(r zvmsim.Request) bool { return r.Op == zvmsim.OpInsert })
 	}))

@@ -11,20 +11,27 @@ import (
 func TestRevokedWhileRecorded(t *testing.T) {
 	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`, brokerEnv: []string{"GUARD_FAILPOINT=audit/before-sync:sleep=1s"}})
 	w.approve()
-	payload, err := sandbox.Payload("Write", write, 1)
-	w.must(err)
-	answer := make(chan []sandbox.Answer, 1)
-	go func() {
-		answers, err := w.agent.Do(w.ctx(), w.agent.Gate("decide", payload))
-		if err != nil {
-			t.Error(err)
-		}
-		answer <- answers
-	}()
+	answer := w.write()
 	w.must(w.Wait(w.ctx(), func() bool {
 		st, err := w.Status(w.ctx())
 		return err == nil && st.Sessions[0].Calls == 2 // counted just before its record is written
 	}))
 	w.guard("revoke", w.agent.Session)
 	w.expect((<-answer)[0], "deny", "lease_revoked")
+}
+
+// write makes a changing call in the background.
+func (w *world) write() <-chan []sandbox.Answer {
+	w.t.Helper()
+	payload, err := sandbox.Payload("Write", write, 1)
+	w.must(err)
+	answer := make(chan []sandbox.Answer, 1)
+	go func() {
+		answers, err := w.agent.Do(w.ctx(), w.agent.Gate("decide", payload))
+		if err != nil {
+			w.t.Error(err)
+		}
+		answer <- answers
+	}()
+	return answer
 }
