@@ -17,32 +17,38 @@ import (
 // TestKilledUnderLoad kills the broker 200 times while sessions make changes and
 // operators approve, promote, renew and revoke.
 func TestKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	var all ledger
-	for range nightly(10, 50) {
-		w := start(t, 3)
-		for range nightly(20, 40) {
-			l := &ledger{w: w, accepted: map[string]int{}}
-			l.run(time.Duration(10+random.IntN(200)) * time.Millisecond)
-			w.must(w.StartBroker(w.ctx()))
-			l.judge()
-			all.add(l)
-			if t.Failed() {
-				return
-			}
+	all := ledger{tokens: map[string]string{}, accepted: map[string]int{}}
+	t.Run("worlds", func(t *testing.T) {
+		for n := range nightly(10, 50) {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				killOften(t, rand.New(rand.NewPCG(seed, uint64(n))), &all)
+			})
 		}
-		for _, a := range w.agents {
-			a.Kill()
-		}
-		w.kill()
-	}
+	})
 	t.Logf("%d kills: %d changes passed, %d tokens minted, %d accepted, %d grants renewed or approved, %d revoked",
 		all.kills, len(all.passes), len(all.tokens), len(all.accepted), all.granted, all.revoked)
 	for what, n := range map[string]int{"passes": len(all.passes), "accepted tokens": len(all.accepted), "grants": all.granted, "revocations": all.revoked} {
 		if n < all.kills {
 			t.Errorf("only %d %s in %d runs: there was no load", n, what, all.kills)
+		}
+	}
+}
+
+// killOften takes one world through 20 brokers.
+func killOften(t *testing.T, random *rand.Rand, all *ledger) {
+	w := start(t, 3)
+	for range nightly(20, 40) {
+		l := newLedger(w)
+		l.run(time.Duration(10+random.IntN(200)) * time.Millisecond)
+		w.must(w.StartBroker(w.ctx()))
+		l.judge()
+		all.add(l)
+		if t.Failed() {
+			return
 		}
 	}
 }
@@ -58,6 +64,10 @@ type ledger struct {
 	accepted map[string]int    // tokens, by how often
 	granted  int
 	revoked  int
+}
+
+func newLedger(w *world) *ledger {
+	return &ledger{w: w, tokens: map[string]string{}, accepted: map[string]int{}}
 }
 
 var uses struct {
@@ -117,9 +127,6 @@ func (l *ledger) raise(id string) bool {
 	out, text := l.w.operate(wire.Control{Verb: wire.VerbVerify, Session: id})
 	if out == passed {
 		l.mu.Lock()
-		if l.tokens == nil {
-			l.tokens = map[string]string{}
-		}
 		l.tokens[text] = id
 		l.mu.Unlock()
 		var both sync.WaitGroup // one token, two clients
@@ -200,10 +207,10 @@ func (l *ledger) judge() {
 	}
 }
 
+// add sums up.
 func (l *ledger) add(o *ledger) {
-	if l.tokens == nil {
-		l.tokens, l.accepted = map[string]string{}, map[string]int{}
-	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.kills, l.granted, l.revoked, l.passes = l.kills+o.kills, l.granted+o.granted, l.revoked+o.revoked, append(l.passes, o.passes...)
 	for text, id := range o.tokens {
 		l.tokens[text] = id

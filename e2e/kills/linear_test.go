@@ -25,6 +25,7 @@ const (
 // changes and revocations of four sessions, kills the broker in between, and
 // wants one order of all answers in which each is right.
 func TestLinearizable(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	total := map[string]int{}

@@ -42,7 +42,7 @@ func nightly(change, night int) int {
 	return change
 }
 
-// build compiles the programs once.
+// build compiles the programs once, with fail points in the broker.
 func build(m *testing.M) int {
 	// Children die with the thread that started them, and so with this one.
 	runtime.LockOSThread()
@@ -52,7 +52,7 @@ func build(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker") //nolint:gosec // its own source
+	cmd := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker") //nolint:gosec // its own source
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)

@@ -91,7 +91,7 @@ func decisions() []mutant {
 		},
 		{
 			name: "second-look-forgets", breaks: "a lease that was lowered while the call was judged lets nothing pass, even if it was raised again",
-			file: "broker/decide.go", old: `	if l.Lowerings() != c.lowerings {`, new: `	if false {`,
+			file: "broker/decide.go", old: `	if l.Lowerings() != c.lowerings || `, new: `	if `,
 			pkg: "./broker", test: "TestRevokedWhileJudged",
 		},
 		{
@@ -106,6 +106,16 @@ func decisions() []mutant {
 			name: "near-miss-tag", breaks: "only exactly our tag confirms a checkpoint",
 			file: "broker/checkpoint/confirm.go", old: `		case cp.Tag != w.in.tag:`, new: `		case !strings.EqualFold(strings.TrimSpace(cp.Tag), w.in.tag):`,
 			pkg: "./broker/checkpoint", test: "TestZ1_OnlyOurTagCounts",
+		},
+		{
+			name: "revocation-comes-late", breaks: "a revocation is seen by the next decision that begins after it returned",
+			file: "broker/leases.go", old: `	l, _, _ := s.Apply(ev, b.opt.Clock.Now())`,
+			new: `	l := s.Lease(b.opt.Clock.Now())
+	b.spawn(func() {
+		time.Sleep(3 * time.Millisecond)
+		_, _, _ = s.Apply(ev, b.opt.Clock.Now())
+	})`,
+			pkg: "./e2e/kills", test: "TestLinearizable", tags: "kills",
 		},
 		{
 			name: "unheard-observer", breaks: "an observer that can't be taken in revokes",
@@ -180,7 +190,7 @@ func identities() []mutant {
 		},
 		{
 			name: "folded-keys", breaks: "a key that equals a known one only after case folding is malformed",
-			file: "internal/strictjson/strictjson.go", old: `		if name != k && strings.EqualFold(name, k) {`, new: `		if name != k && strings.EqualFold(name, k) && name == "" {`,
+			file: "internal/strictjson/strictjson.go", old: `		if strings.EqualFold(name, k) {`, new: `		if name == k && strings.EqualFold(name, k) {`,
 			pkg: "./internal/strictjson", test: "TestP5_AmbiguousKeys",
 		},
 	}
@@ -200,8 +210,8 @@ func records() []mutant {
 		},
 		{
 			name: "pass-not-recorded", breaks: "the record of a mutator's pass is on disk before the answer leaves",
-			file: "broker/event.go", old: `	if _, err := b.audit.Append(ctx, b.stamped(b.outcome(c, v))); err != nil {`,
-			new: `	b.audit.Log(b.stamped(b.outcome(c, v)))
+			file: "broker/event.go", old: `	if _, err := b.audit.Append(ctx, b.stamped(r)); err != nil {`,
+			new: `	b.audit.Log(b.stamped(r))
 	if err := ctx.Err(); err != nil {`,
 			pkg: "./broker", test: "TestNthFailure", tags: "failpoint",
 		},
