@@ -144,7 +144,8 @@ func clean(t testing.TB) {
 		}
 	}
 	units, _ := filepath.Glob("/etc/systemd/system/guard-*")
-	for _, path := range append(units, "/etc/guard", "/etc/sysusers.d", "/etc/tmpfiles.d", "/var/lib/guard", "/run/guard", "/run/systemd") {
+	homes, _ := filepath.Glob("/home/*")
+	for _, path := range append(append(units, homes...), "/etc/guard", "/etc/sysusers.d", "/etc/tmpfiles.d", "/var/lib/guard", "/run/guard", "/run/systemd") {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
