@@ -15,9 +15,13 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -buildmode=exe -ldfl
 FUZZTIME ?= 5s
 ROUNDS   ?= 300
 
+# Size of the model test, and further flags of the overlays' runner.
+MODEL    ?= -rapid.checks=500 -rapid.steps=50
+OVERLAYS ?=
+
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test faults nightly clean
+.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test faults kills overlays nightly clean
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -50,6 +54,8 @@ lint: bin/tools/golangci-lint ## format and linters
 	bin/tools/staticcheck -tags hosts ./e2e/hosts
 	bin/tools/golangci-lint run --build-tags faults ./e2e/faults ./gate
 	bin/tools/staticcheck -tags faults ./e2e/faults ./gate
+	bin/tools/golangci-lint run --build-tags kills ./e2e/kills
+	bin/tools/staticcheck -tags kills ./e2e/kills
 	@packages=$$(tools/list failpoint); set -x; bin/tools/staticcheck -tags failpoint $$packages
 
 vuln: bin/tools/golangci-lint ## known vulnerabilities, from a pinned offline data base
@@ -95,11 +101,20 @@ faults: ## what the programs stand on is taken away: disks, descriptors, peers, 
 	go test -count=1 -tags faults ./e2e/faults
 	go test -count=1 -tags faults -run '^TestRandomFaults$$' ./gate
 
+kills: ## a real broker killed at random under load; its answers in one order; the model of broker, crash and restart
+	go test -count=1 -timeout 60m -tags kills ./e2e/kills
+	go test -count=1 -timeout 60m -tags failpoint -run '^TestModel$$' ./broker $(MODEL)
+
+overlays: ## each defence taken out, one at a time: exactly its test has to turn red
+	go run ./internal/house/overlays $(OVERLAYS)
+
 nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m
 	$(MAKE) bench ROUNDS=2000
 	$(MAKE) hosts-test bench-launch
-	CGO_ENABLED=1 go test -race -count 20 -shuffle on ./broker/... ./internal/peer/...
+	GUARD_SIZE=nightly $(MAKE) faults kills MODEL='-rapid.checks=4000 -rapid.steps=100'
+	$(MAKE) overlays OVERLAYS=-all
+	CGO_ENABLED=1 go test -race -count 7 -cpu 1,2,4 -shuffle on ./broker/... ./internal/peer/...
 
 clean:
 	rm -rf bin dist
