@@ -171,7 +171,9 @@ func listener(t testing.TB, path string) (pid int, uid uint32) {
 		t.Fatal(err)
 	}
 	var cred *syscall.Ucred
-	_ = raw.Control(func(fd uintptr) { cred, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) })
+	_ = raw.Control(func(fd uintptr) {
+		cred, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
