@@ -119,6 +119,21 @@ func (p *Proc) BecomeWith(inherit bool, stdin string, argv ...string) {
 	}
 }
 
+// Flood makes p open n connections more and write the text on each; they stay
+// open until Calm. It returns how many it could open.
+func (p *Proc) Flood(n int, path, text string) int {
+	p.zoo.t.Helper()
+	a := p.ask(order{Do: "flood", Text: path, Data: []byte(text), N: n})
+	var opened int
+	if err := errors.Join(told(a), json.Unmarshal(a.Data, &opened)); err != nil {
+		p.zoo.t.Fatalf("process %d, flooding: %v", p.PID, err)
+	}
+	return opened
+}
+
+// Calm closes what Flood has opened.
+func (p *Proc) Calm() { p.zoo.t.Helper(); p.do(order{Do: "calm"}) }
+
 // LeaveLeader makes the first thread of p end, while the others live on.
 func (p *Proc) LeaveLeader() { p.zoo.t.Helper(); p.do(order{Do: "leader"}) }
 
@@ -220,6 +235,31 @@ func (s *self) read() ([]byte, error) {
 		return nil, io.EOF
 	}
 	return buf[:n], nil
+}
+
+// flood leaves no time for the other side to keep up: who finds the queue full
+// doesn't wait.
+func (s *self) flood(o order) ([]byte, error) {
+	opened := 0
+	for range o.N {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			break
+		}
+		s.flooded = append(s.flooded, fd)
+		if unix.Connect(fd, &unix.SockaddrUnix{Name: o.Text}) == nil {
+			opened++
+			_ = unix.Sendmsg(fd, o.Data, nil, nil, unix.MSG_NOSIGNAL) // it may be closed by now
+		}
+	}
+	return json.Marshal(opened)
+}
+
+func (s *self) calm() {
+	for _, fd := range s.flooded {
+		_ = unix.Close(fd)
+	}
+	s.flooded = nil
 }
 
 func (s *self) become(o order) error {

@@ -21,6 +21,7 @@ const inherited = 3
 type self struct {
 	sock     int // the connection that the tests are about, -1: none
 	children map[int]*exec.Cmd
+	flooded  []int
 }
 
 // child does what the zoo says until the zoo is gone.
@@ -69,6 +70,8 @@ func (s *self) obey(o order) ([]byte, error) {
 		return s.read()
 	case "run":
 		return run(o)
+	case "flood":
+		return s.flood(o)
 	case "lend":
 		return nil, nil // it follows the answer
 	}
@@ -99,6 +102,9 @@ func (s *self) act(o order) error {
 		return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	case "reap":
 		return s.reap(o.Text)
+	case "calm":
+		s.calm()
+		return nil
 	case "leader":
 		leader <- struct{}{}
 		return nil

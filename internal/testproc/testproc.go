@@ -43,6 +43,7 @@ type order struct {
 	Text string
 	Data []byte
 	Flag bool
+	N    int
 }
 
 type answer struct {
