@@ -38,6 +38,12 @@ var UseRules = []UseRule{
 		Why:      "a process is named by a pidfd that these packages hold, never by a number that can be used again",
 	},
 	{
+		Packages: []string{"syscall", "golang.org/x/sys/unix"},
+		Names:    regexp.MustCompile(`^(ENOSPC|EFBIG|EROFS|EDQUOT|EIO)$`),
+		In:       nil,
+		Why:      "whatever the disk says, what wasn't written grants nothing; and libraries lose the number on the way",
+	},
+	{
 		Packages: []string{"encoding/json"},
 		Names:    regexp.MustCompile(`^(Unmarshal|NewDecoder|Decoder)$`),
 		In:       nil,

@@ -53,7 +53,8 @@ func TestRetentionByAge(t *testing.T) {
 		want uint64 // the oldest record afterwards; segments hold one each, or a removal's
 	}{
 		{"young", func(a *aging) { a.add(""); a.clock.Advance(89 * day); a.add("") }, 1},
-		{"old", func(a *aging) { a.add(""); a.clock.Advance(91 * day); a.add("") }, 2},
+		{"old, but of the stored head", func(a *aging) { a.add(""); a.clock.Advance(91 * day); a.add("") }, 1},
+		{"old", func(a *aging) { a.add(""); a.clock.Advance(91 * day); a.add(""); a.add("") }, 2},
 		{"a step of the wall clock forth", func(a *aging) { a.add(""); a.clock.StepWall(1000 * day); a.add(""); a.add("") }, 1},
 		{"forth and back", func(a *aging) {
 			a.add("")
@@ -82,7 +83,7 @@ func TestRetentionByAge(t *testing.T) {
 			a.clock.Advance(60 * day)
 			a.add("")
 		}, 1},
-		{"up for long enough since another boot", func(a *aging) { a.add("before"); a.clock.Advance(91 * day); a.add("") }, 2},
+		{"up for long enough since another boot", func(a *aging) { a.add("before"); a.clock.Advance(91 * day); a.add(""); a.add("") }, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newAging(t, 90*day)
@@ -162,5 +163,23 @@ func TestRetentionNeedsTheStore(t *testing.T) {
 	appendN(t, w, 3)
 	if firsts, err := listSegments(w.opt.Dir); err != nil || firsts[0] == 1 {
 		t.Errorf("segments %v, %v: nothing was removed", firsts, err)
+	}
+}
+
+// The store stops taking heads: the segment of the last one that it took stays,
+// whatever Max says, so that a check still finds it.
+func TestRetentionKeepsTheHead(t *testing.T) {
+	var kept Head
+	w := open(t, Options{SegmentSize: 500, Max: 1, OnHead: func(h Head) error {
+		if h.Seq > 6 {
+			return errors.New("no room")
+		}
+		kept = h
+		return nil
+	}})
+	appendN(t, w, 40)
+	closeWriter(t, w)
+	if r := verify(t, w.opt.Dir, &kept); r.Fault != nil || !r.HeadChecked || kept.Seq == 0 {
+		t.Errorf("head %+v: %+v, fault %v", kept, r, r.Fault)
 	}
 }

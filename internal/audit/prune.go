@@ -10,7 +10,7 @@ import (
 )
 
 // prune removes the oldest segments as Keep and Max want, never the one that is
-// written. Two things come first: whoever keeps the head knows the oldest record
+// written, nor the one that has the stored head. Two things come first: whoever keeps the head knows the oldest record
 // that stays, and a record of the removal is on disk. A chain that begins later
 // than that has been cut, and nobody who can write only the audit can make it
 // look like retention.
@@ -75,6 +75,9 @@ func (w *Writer) surplus() (victims []uint64, kept uint64, err error) {
 	for n < len(firsts)-1 && limit > 0 && total > limit {
 		total -= infos[n].Size()
 		n++
+	}
+	for n > 0 && firsts[n] > w.Head().Seq { // the segment of the head that is about to be stored
+		n--
 	}
 	if n == 0 {
 		return nil, 0, nil
