@@ -7,6 +7,7 @@ package harden
 
 import (
 	"fmt"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,7 +20,7 @@ func Process() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("making the process undumpable: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+	if err := noNewPrivileges(); err != nil {
 		return fmt.Errorf("giving up new privileges: %w", err)
 	}
 	unix.Umask(0o077)
@@ -28,6 +29,19 @@ func Process() error {
 	}
 	if err := limit(unix.RLIMIT_NOFILE, func(l unix.Rlimit) unix.Rlimit { return unix.Rlimit{Cur: l.Max, Max: l.Max} }); err != nil {
 		return fmt.Errorf("raising the limit of open files: %w", err)
+	}
+	return nil
+}
+
+// noNewPrivileges is each thread's own: those that run already are told too, as
+// far as a program without cgo can do that, which is how releases are built.
+func noNewPrivileges() error {
+	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0)
+	if errno == unix.ENOTSUP {
+		return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	}
+	if errno != 0 {
+		return errno
 	}
 	return nil
 }
