@@ -91,7 +91,7 @@ packages: build bin/tools/nfpm ## dist/*.deb and dist/*.rpm, the same bytes each
 package-test: packages ## install, upgrade, removal and purge in a fresh Debian; root
 	@packaging/test/run
 
-system: build ## system mode on this machine, in a mount namespace of its own; root
+system: build hosts ## system mode on this machine, in a mount namespace of its own; root
 	go test -count=1 -tags system ./e2e/system
 
 system-test: packages ## a booted Debian: systemd, the broker as a service, attacks; root, qemu

@@ -22,26 +22,33 @@ const maxProofs = 1024
 // alone: a broker that starts anew knows none.
 type proofs struct {
 	mu    sync.Mutex
-	until map[string]clock.Instant
+	until map[proved]clock.Instant
 }
 
-func newProofs() *proofs { return &proofs{until: map[string]clock.Instant{}} }
-
-func (p *proofs) fresh(digest string, now clock.Instant) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return now < p.until[digest]
+// proved is what was proved, and to whom: a digest that another user's launcher
+// has made up proves nothing.
+type proved struct {
+	uid    uint32
+	digest string
 }
 
-func (p *proofs) keep(digest string, now clock.Instant) {
+func newProofs() *proofs { return &proofs{until: map[proved]clock.Instant{}} }
+
+func (p *proofs) fresh(what proved, now clock.Instant) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for d, end := range p.until {
+	return now < p.until[what]
+}
+
+func (p *proofs) keep(what proved, now clock.Instant) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for old, end := range p.until {
 		if now >= end || len(p.until) >= maxProofs {
-			delete(p.until, d) // room comes first: a lost proof is only made anew
+			delete(p.until, old) // room comes first: a lost proof is only made anew
 		}
 	}
-	p.until[digest] = now.Add(proofLife)
+	p.until[what] = now.Add(proofLife)
 }
 
 // proof answers a launcher that has registered and not exec'd yet.
@@ -60,8 +67,8 @@ func (b *Broker) proof(p peer.Peer, s *session.Session, ctl wire.Control) wire.R
 		if !s.Proved() {
 			return refused("the gate was not heard since this session was registered")
 		}
-		b.proofs.keep(ctl.Digest, now)
+		b.proofs.keep(proved{s.UID, ctl.Digest}, now)
 		b.record(b.sessionEvent(s, "proved", ""))
 	}
-	return wire.Result{Proof: &wire.Proof{Fresh: b.proofs.fresh(ctl.Digest, now)}}
+	return wire.Result{Proof: &wire.Proof{Fresh: b.proofs.fresh(proved{s.UID, ctl.Digest}, now)}}
 }

@@ -12,7 +12,6 @@ import (
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/config"
-	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -66,12 +65,8 @@ func Claude(ctx context.Context, l ClaudeLaunch) error {
 // prepare reads and checks everything that a launch depends on. It starts
 // nothing.
 func (c *claude) prepare() error {
-	if c.Paths.Mode == paths.System {
-		return refuse(verdict.ConfigInvalid, "launching claude with", c.Paths.Config, "in system mode this version launches exec sessions only", "guard launch exec --help")
-	}
-	uid := uint32(os.Getuid()) // #nosec G115 -- the kernel's uids are 32 bits
 	var err error
-	if c.config, err = config.Load(c.Paths.Config, c.Paths.Mode, uid); err != nil {
+	if c.config, err = config.Load(c.Paths.Config, c.Paths.Mode, c.Paths.BrokerUID); err != nil {
 		return &wire.Error{Code: string(verdict.ConfigInvalid), Message: err.Error()}
 	}
 	if c.use, err = host.Claude.CheckArgs(c.Argv, c.config.Launch.AllowFlags); err != nil {
@@ -80,8 +75,8 @@ func (c *claude) prepare() error {
 	if c.programs, err = client.Siblings(); err != nil {
 		return err
 	}
-	if err := safepath.File(c.programs.Gate, uid); err != nil {
-		return refuse(verdict.WiringUnproved, "installing", c.programs.Gate, err.Error(), "put guard's programs together into a directory that only you may write")
+	if err := safepath.File(c.programs.Gate, c.Paths.BrokerUID); err != nil {
+		return refuse(verdict.WiringUnproved, "installing", c.programs.Gate, err.Error(), "put guard's programs together into a directory that only root or the broker's user may write")
 	}
 	pass := c.config.Session.EnvPass
 	if c.user, err = host.LoadUser(c.lookup, pass); err != nil {
@@ -181,7 +176,11 @@ func (c *claude) serversFile(session string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return privateFile(filepath.Join(c.Paths.RunDir, "sessions"), session, "mcp", text)
+	root, err := c.Paths.Private(c.lookup, uint32(os.Getuid())) // #nosec G115 -- the kernel's uids are 32 bits
+	if err != nil {
+		return "", err
+	}
+	return privateFile(filepath.Join(root, "sessions"), session, "mcp", text)
 }
 
 func refuse(code verdict.Code, what, object, cause, next string) error {

@@ -110,6 +110,17 @@ func userPaths(env func(string) string, uid uint32) (Paths, error) {
 	return p, nil
 }
 
+// Private is where a launcher of uid keeps what only its own runtime reads: in
+// user mode beside the sockets, in system mode where the user's own sockets
+// would be.
+func (p Paths) Private(env func(string) string, uid uint32) (string, error) {
+	if p.Mode != System {
+		return p.RunDir, nil
+	}
+	own, err := userPaths(env, uid)
+	return own.RunDir, err
+}
+
 // base is the directory that a variable names, or its default below HOME.
 func base(env func(string) string, name, below string) (string, error) {
 	if dir := env(name); dir != "" {

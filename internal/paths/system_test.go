@@ -84,3 +84,18 @@ func TestAccountsAreLookedUp(t *testing.T) {
 		}
 	}
 }
+
+// Users have no directory of their own below the broker's.
+func TestPrivate(t *testing.T) {
+	env := vars{"HOME": "/home/ann", "XDG_RUNTIME_DIR": "/run/user/4242"}
+	for _, mode := range []string{User, System} {
+		p := Paths{Mode: mode, RunDir: "/run/guard"}
+		want := map[string]string{User: "/run/guard", System: "/run/user/4242/guard"}[mode]
+		if dir, err := p.Private(env.get, self()); err != nil || dir != want {
+			t.Errorf("%s mode: %q, %v", mode, dir, err)
+		}
+	}
+	if dir, err := (Paths{Mode: System}).Private(vars{}.get, self()); err == nil || dir != "" {
+		t.Errorf("without a home: %q, %v", dir, err)
+	}
+}
