@@ -43,7 +43,7 @@ func killOften(t *testing.T, random *rand.Rand, all *ledger) {
 	w := start(t, 3)
 	for range nightly(20, 40) {
 		l := newLedger(w)
-		l.run(time.Duration(10+random.IntN(200)) * time.Millisecond)
+		l.run(time.Duration(10+random.IntN(200))*time.Millisecond, w.kill)
 		w.must(w.StartBroker(w.ctx()))
 		l.judge()
 		all.add(l)
@@ -82,8 +82,8 @@ func newUse() string {
 	return fmt.Sprint("toolu_", uses.n)
 }
 
-// run loads the broker for so long, and kills it.
-func (l *ledger) run(d time.Duration) {
+// run loads the broker for so long, and then ends it.
+func (l *ledger) run(d time.Duration, end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	for i, id := range l.w.ids {
@@ -96,7 +96,7 @@ func (l *ledger) run(d time.Duration) {
 		}
 	}
 	time.Sleep(d) // how long is what the test varies
-	l.w.kill()
+	end()
 	cancel()
 	work.Wait()
 	l.kills = 1

@@ -1,0 +1,54 @@
+//go:build kills
+
+package kills
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"leaseguard.internal/internal/audit"
+)
+
+// TestStoppedUnderLoad ends the broker by SIGTERM instead, in the middle of
+// commits, with a SIGHUP on the way: it ends by itself within five seconds, and
+// tells of its end and of all that it let pass.
+func TestStoppedUnderLoad(t *testing.T) {
+	t.Parallel()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	w := start(t, 3)
+	times := nightly(10, 100)
+	for range times {
+		l := newLedger(w)
+		l.run(time.Duration(10+random.IntN(100))*time.Millisecond, w.stop)
+		w.must(w.StartBroker(w.ctx()))
+		l.judge()
+		if t.Failed() {
+			return
+		}
+	}
+	stopped := 0
+	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+		if r.Event == audit.EventBroker && r.Code == "stopped" {
+			stopped++
+		}
+		return nil
+	}))
+	if stopped != times {
+		t.Errorf("%d records tell of %d ends", stopped, times)
+	}
+}
+
+func (w *world) stop() {
+	w.t.Helper()
+	pid := w.BrokerPID()
+	w.must(syscall.Kill(pid, syscall.SIGHUP))
+	w.must(syscall.Kill(pid, syscall.SIGTERM))
+	begun := time.Now()
+	if code, took := w.WaitBroker(), time.Since(begun); code != 0 || took > 5*time.Second {
+		w.t.Errorf("after SIGTERM the broker ended with %d in %s", code, took)
+	}
+}
