@@ -96,7 +96,7 @@ var ImportRules = []ImportRule{
 		Why: "the recovery tool's server speaks to a model; a library for that has no place in programs that decide",
 	},
 	{
-		In: "...", Never: []string{"pgregory.net/rapid/...", "github.com/google/go-cmp/...", "go.uber.org/goleak/...", "github.com/rogpeppe/go-internal/...", "testing", "testing/..."},
+		In: "...", Never: []string{"pgregory.net/rapid/...", "github.com/google/go-cmp/...", "go.uber.org/goleak/...", "github.com/rogpeppe/go-internal/...", "github.com/anishathalye/porcupine/...", "testing", "testing/..."},
 		Why: "test libraries have no place in a program",
 	},
 	{
