@@ -11,13 +11,13 @@ func TestSummarize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := summary{rounds: 3, floor: 200, floor95: 1000, gate: 1200, gate95: 7000, ratio: 6, ratioLo: 5, ratioHi: 7}
+	want := summary{rounds: 3, first: times{200, 1000}, second: times{1200, 7000}, ratio: 6, ratioLo: 5, ratioHi: 7}
 	if s != want {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	var out bytes.Buffer
-	s.print(&out, 7.5)
-	if !strings.Contains(out.String(), "ratios 6.00 (quartiles 5.00 to 7.00), at most 7.5") {
+	s.second.print(&out, "guard-gate")
+	if strings.Join(strings.Fields(out.String()), " ") != "guard-gate 1200 7000" {
 		t.Errorf("printed %s", out.String())
 	}
 }
