@@ -66,6 +66,8 @@ type Broker struct {
 	audit    *audit.Writer
 	floods   *audit.Coalescer
 	sessions *session.Registry
+	turn     atomic.Uint32 // counts connections, see staggered
+	most     int           // sessions, since memory was given back: sweep's own
 	lock     *runLock
 	ended    *ended
 	endings  *endings

@@ -150,9 +150,7 @@ func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, leave func(), ok
 	if err != nil && !g.outside {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
 	}
-	if leave, ok = d.place(&g); !ok {
-		b.unheard(g)
-	}
+	leave, ok = d.place(&g)
 	return g, leave, ok
 }
 
@@ -183,7 +181,9 @@ func (b *Broker) placeCaller(g *guest) (leave func(), ok bool) {
 		who, cause = uid, "it has as many connections as the broker leaves to one user"
 	}
 	g.busy = &busy{who, cause}
-	leave, full = b.refusals.take(t, limit)
+	if leave, full = b.refusals.take(t, limit); full != fits {
+		b.unheard(*g) // events come by this socket alone
+	}
 	return leave, full == fits
 }
 

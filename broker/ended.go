@@ -32,7 +32,8 @@ func (e *ended) add(r store.Session) {
 	if old, known := e.by[r.ID]; known && old.Generation > r.Generation {
 		return
 	}
-	e.by[r.ID] = r
+	// What a resume asks for; most of a session's text is not.
+	e.by[r.ID] = store.Session{ID: r.ID, Generation: r.Generation, UID: r.UID, Runtime: r.Runtime, Alarm: r.Alarm, Started: r.Started}
 	if len(e.by) > maxEnded+maxEnded/10 {
 		e.forgetOldest(len(e.by) - maxEnded)
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -99,17 +100,23 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 // result writes a control request's answer.
 func (b *Broker) result(conn *peer.Conn, r wire.Result) {
 	r.Time = b.opt.Clock.Wall()
-	out, err := json.Marshal(r)
-	if err != nil {
+	size, exit := wire.ReplySize+1024, uint8(0)
+	if r.Status != nil {
+		size += len(r.Status.Sessions) * sessionSize
+	}
+	if r.Error != nil {
+		exit = 1
+	}
+	frame := bytes.NewBuffer(make([]byte, wire.ReplySize, size))
+	if err := json.MarshalWrite(frame, r); err != nil {
 		b.opt.Log.Error("encoding a result", "error", err)
 		return
 	}
-	kind := wire.Reply{Kind: wire.KindResult, Out: out}
-	if r.Error != nil {
-		kind.Exit = 1
-	}
-	b.reply(conn, kind)
+	b.send(conn, wire.ResultFrame(frame.Bytes(), exit))
 }
+
+// sessionSize is about what a session takes in a status.
+const sessionSize = 640
 
 func wireError(code verdict.Code, what, object, cause, next string) *wire.Error {
 	return &wire.Error{Code: string(code), Message: verdict.Reason(code, what, object, cause, next)}

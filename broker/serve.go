@@ -19,7 +19,7 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, g guest) {
 	if g.busy != nil {
 		wait = busyTime
 	}
-	b.deadline(conn, wait)
+	b.deadline(conn, b.staggered(wait))
 	h, err := wire.ReadHeader(conn, wire.Limits{Control: wire.MaxControl, Body: wire.MaxPayload})
 	switch {
 	case errors.Is(err, io.EOF): // somebody only looked whether a broker listens
@@ -32,6 +32,14 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, g guest) {
 	default:
 		b.serveControl(ctx, conn, g.peer, h)
 	}
+}
+
+// staggered is up to a fifth less than wait, for each connection another: those
+// that came at once and say nothing don't end at once, when they would keep all
+// others from the processors.
+func (b *Broker) staggered(wait time.Duration) time.Duration {
+	const steps = 1024
+	return wait - time.Duration(b.turn.Add(1)%steps)*wait/(5*steps)
 }
 
 // turnAway answers who finds no place.
@@ -88,9 +96,11 @@ func (b *Broker) drain(conn *peer.Conn, h wire.Header, within time.Duration) {
 }
 
 // reply writes a gate's answer.
-func (b *Broker) reply(conn *peer.Conn, r wire.Reply) {
+func (b *Broker) reply(conn *peer.Conn, r wire.Reply) { b.send(conn, wire.AppendReply(nil, r)) }
+
+func (b *Broker) send(conn *peer.Conn, frame []byte) {
 	b.deadline(conn, replyTime)
-	if _, err := conn.Write(wire.AppendReply(nil, r)); err != nil {
+	if _, err := conn.Write(frame); err != nil {
 		b.opt.Log.Info("writing a reply", "error", err)
 	}
 }

@@ -11,10 +11,14 @@ import (
 
 // status describes the broker and its sessions, or only the one that asks.
 func (b *Broker) status(only *session.Session) *wire.Status {
-	st := &wire.Status{Broker: b.brokerStatus(), Sessions: []wire.Session{}}
+	all := b.sessions.All()
+	if only != nil {
+		all = []*session.Session{only}
+	}
+	st := &wire.Status{Broker: b.brokerStatus(), Sessions: make([]wire.Session, 0, len(all))}
 	now := b.opt.Clock.Now()
-	for _, s := range b.sessions.All() {
-		if s.Gone() || only != nil && s != only {
+	for _, s := range all {
+		if s.Gone() {
 			continue
 		}
 		v := s.View(now)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"runtime/debug"
 	"time"
 
 	"leaseguard.internal/broker/lease"
@@ -53,6 +54,7 @@ func (b *Broker) sweep(ctx context.Context) {
 			b.seeDirectory(s)
 			b.seeLeader(s)
 		}
+		b.giveBack(len(all))
 		b.endUnproved(now)
 		b.keepTrees(all)
 		for _, r := range b.floods.Flush(now) {
@@ -63,6 +65,19 @@ func (b *Broker) sweep(ctx context.Context) {
 		}
 	}
 }
+
+// giveBack returns memory to the system once most of many sessions have ended:
+// by itself the runtime would do so in minutes, or never if nothing happens.
+func (b *Broker) giveBack(sessions int) {
+	b.most = max(b.most, sessions)
+	if b.most >= manySessions && sessions < b.most/4 {
+		b.most = sessions
+		debug.FreeOSMemory()
+	}
+}
+
+// manySessions is from where on their memory is worth the time.
+const manySessions = 256
 
 func (b *Broker) prune(ctx context.Context) {
 	wall := b.opt.Clock.Wall()

@@ -161,7 +161,8 @@ func decode(reply wire.Reply) (wire.Result, error) {
 		return wire.Result{}, fmt.Errorf("%w: a reply of kind %d", ErrAnswer, reply.Kind)
 	}
 	var res wire.Result
-	if err := strictjson.Decode(reply.Out, &res); err != nil {
+	// Who answers is the broker, and maxResult has bounded the memory.
+	if err := strictjson.DecodeLong(reply.Out, &res, maxResult); err != nil {
 		return wire.Result{}, fmt.Errorf("%w: %w; when guard was updated: guard broker restart", ErrAnswer, err)
 	}
 	if res.Error != nil {

@@ -179,7 +179,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"size overflows", "[audit]\nmax = \"99999999999TiB\"\n", 2, "audit.max", []string{"out of range"}},
 		{"size too small", "[audit]\nmax = \"1KiB\"\n", 2, "audit.max", []string{`"32MiB"`}},
 		{"negative size", "[audit]\nmax = \"-1GiB\"\n", 2, "audit.max", []string{"no size"}},
-		{"integer overflows", "[limits]\nsessions_per_uid = 99999999999999999999\n", 2, "limits.sessions_per_uid", []string{"1 to 1024"}},
+		{"integer overflows", "[limits]\nsessions_per_uid = 99999999999999999999\n", 2, "limits.sessions_per_uid", []string{"1 to 16384"}},
 		{"float", "[limits]\nsessions_per_uid = 1.0\n", 2, "limits.sessions_per_uid", []string{"whole number"}},
 		{"date", "[limits]\nsessions_per_uid = 2026-01-01\n", 2, "limits.sessions_per_uid", []string{"whole number"}},
 		{"list of numbers", "[lease]\ncontext = [1]\n", 2, "lease.context", []string{"in the list"}},

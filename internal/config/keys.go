@@ -126,7 +126,7 @@ var keys = []key{
 		set: size(32<<20, 1<<40, func(p *place) *int64 { return &p.c.Audit.Max })},
 
 	{name: "limits.sessions_per_uid", def: `64`, about: "live sessions of one user",
-		set: integer(1, 1024, func(p *place) *int { return &p.c.Limits.SessionsPerUID })},
+		set: integer(1, 16384, func(p *place) *int { return &p.c.Limits.SessionsPerUID })},
 	{name: "limits.calls_per_session", def: `32`, about: "calls of one session in flight at once",
 		set: integer(1, 256, func(p *place) *int { return &p.c.Limits.CallsPerSession })},
 	{name: "limits.payload", def: `"16MiB"`, about: "bytes of one call that are read",

@@ -35,7 +35,7 @@ import (
 const MaxDepth = 512
 
 // MaxTokens is how many keys, values and brackets a text may have. Telling equal
-// keys needs memory for each, many times its bytes.
+// keys needs memory for each, many times its bytes. Only DecodeLong takes more.
 const MaxTokens = 200_000
 
 // ErrMalformed is what every error of this package wraps. Who gets it knows
@@ -49,7 +49,7 @@ const (
 
 // Check reports whether data is one strict JSON object.
 func Check(data []byte) error {
-	return walk(data, func(string, []byte) error { return nil })
+	return walk(data, MaxTokens, func(string, []byte) error { return nil })
 }
 
 // Fields checks data and returns the raw values of its top-level keys. A key
@@ -58,7 +58,7 @@ func Check(data []byte) error {
 // data, not copies.
 func Fields(data []byte, known ...string) (map[string][]byte, error) {
 	fields := make(map[string][]byte, min(len(data)/32, 16)) // keys and values have about as many bytes
-	err := walk(data, func(name string, value []byte) error {
+	err := walk(data, MaxTokens, func(name string, value []byte) error {
 		if err := checkFold(name, known); err != nil {
 			return err
 		}
@@ -74,8 +74,12 @@ func Fields(data []byte, known ...string) (map[string][]byte, error) {
 // Decode checks data and stores it in v, a pointer to a struct. A key that v
 // doesn't have byte for byte and a value of another type are errors; a null is
 // the zero value. What v holds after an error is undefined.
-func Decode(data []byte, v any) error {
-	if err := Check(data); err != nil {
+func Decode(data []byte, v any) error { return DecodeLong(data, v, MaxTokens) }
+
+// DecodeLong is Decode of a text that may have so many keys, values and brackets,
+// from somebody who is trusted with the memory.
+func DecodeLong(data []byte, v any, tokens int) error {
+	if err := walk(data, tokens, func(string, []byte) error { return nil }); err != nil {
 		return err
 	}
 	err := json.Unmarshal(data, v, json.RejectUnknownMembers(true))
@@ -94,7 +98,7 @@ func Decode(data []byte, v any) error {
 }
 
 // walk reads data once, and calls each with every top-level key and its value.
-func walk(data []byte, each func(name string, value []byte) error) error {
+func walk(data []byte, tokens int, each func(name string, value []byte) error) error {
 	if bytes.HasPrefix(data, []byte(bom)) {
 		return fmt.Errorf("%w: byte order mark at its start", ErrMalformed)
 	}
@@ -107,7 +111,7 @@ func walk(data []byte, each func(name string, value []byte) error) error {
 	if tok.Kind() != '{' {
 		return fmt.Errorf("%w: not an object", ErrMalformed)
 	}
-	left := MaxTokens
+	left := tokens
 	for {
 		tok, err := d.ReadToken()
 		if err != nil {
@@ -157,7 +161,7 @@ func skipValue(d *jsontext.Decoder, left *int) error {
 		*left--
 		switch depth := d.StackDepth(); {
 		case *left < 0:
-			return fmt.Errorf("%w: more than %d keys and values", ErrMalformed, MaxTokens)
+			return fmt.Errorf("%w: too many keys and values", ErrMalformed)
 		case depth > MaxDepth:
 			return fmt.Errorf("%w: more than %d levels deep", ErrMalformed, MaxDepth)
 		case depth == 1:

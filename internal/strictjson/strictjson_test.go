@@ -198,3 +198,23 @@ func BenchmarkFields(b *testing.B) {
 		})
 	}
 }
+
+// TestDecodeLong: what is too long for a payload may be read from somebody who
+// is trusted with it, as strictly.
+func TestDecodeLong(t *testing.T) {
+	var v struct {
+		A []int `json:"a"`
+	}
+	text := []byte(`{"a":[` + strings.Repeat("0,", MaxTokens) + `0]}`)
+	if err := Decode(text, &v); !errors.Is(err, ErrMalformed) {
+		t.Errorf("Decode = %v, want ErrMalformed", err)
+	}
+	if err := DecodeLong(text, &v, 2*MaxTokens); err != nil || len(v.A) != MaxTokens+1 {
+		t.Errorf("DecodeLong = %v with %d values", err, len(v.A))
+	}
+	for _, bad := range []string{`{"a":[],"a":[]}`, `{"A":[]}`, `{"a":[]}x`, string(text) + " 1"} {
+		if err := DecodeLong([]byte(bad), &v, 2*MaxTokens); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%.20s: %v, want ErrMalformed", bad, err)
+		}
+	}
+}

@@ -131,3 +131,14 @@ func FuzzReadReply(f *testing.F) {
 		}
 	})
 }
+
+// TestResultFrame: a result that was written behind its header's place is the
+// frame that AppendReply makes of it.
+func TestResultFrame(t *testing.T) {
+	for _, text := range []string{"", `{"time":"x"}`} {
+		got := ResultFrame(append(make([]byte, ReplySize), text...), 1)
+		if want := AppendReply(nil, Reply{Kind: KindResult, Exit: 1, Out: []byte(text)}); !bytes.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -16,6 +16,14 @@ type Reply struct {
 	Err  []byte
 }
 
+// ResultFrame makes a frame of KindResult of b, which has room for the header and
+// then the JSON: a status of many sessions is in memory once.
+func ResultFrame(b []byte, exit uint8) []byte {
+	copy(b, AppendReply(nil, Reply{Kind: KindResult, Exit: exit})[:ReplySize])
+	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-ReplySize)) //nolint:gosec // senders bound their parts far below 4 GiB
+	return append(b, EndMark[:]...)
+}
+
 // AppendReply appends r's frame to b.
 func AppendReply(b []byte, r Reply) []byte {
 	b = append(b, ReplyMagic[:]...)
