@@ -21,7 +21,7 @@ OVERLAYS ?=
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test faults kills overlays nightly clean
+.PHONY: build test race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test faults kills overlays nightly clean
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -38,10 +38,13 @@ race: ## the same under the race detector
 demo: build ## the story on this machine: no root, no network, nothing left behind
 	@bin/guard demo
 
-bench: build ## the gate beside a static C program, then what a call costs the broker
+bench: build ## the gate beside a static C program and hooks in node and Python, then what a call costs the broker
 	go run ./bench -rounds $(ROUNDS)
 	go test -run '^$$' -bench . ./internal/strictjson ./internal/peer ./internal/audit
 	go test -run '^$$' -bench . -benchtime 60x ./broker/checkpoint
+
+bench-broker: build ## authorize, durable passes and the audit writer, each beside the same work without its promises
+	go run ./bench/broker -check
 
 fuzz: ## every fuzzer for FUZZTIME
 	@tools/fuzz $(FUZZTIME)
@@ -74,6 +77,10 @@ gen-check: ## module files are tidy, generated files are what their generators w
 
 repro: build ## builds again in another directory with an empty cache; the bytes must be equal
 	@tools/repro
+
+load: build ## 10,000 hung connections and 10,000 sessions, with real processes; as root, and one at a time
+	go test -count=1 -tags load -v -timeout 10m ./e2e/load
+	go test -run '^$$' -bench . -benchtime 2000x ./broker/session
 
 hosts: ## the pinned real clients, from npm, into bin/hosts
 	$(MAKE) -C e2e/hosts install
