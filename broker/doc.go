@@ -9,8 +9,13 @@
 //
 // Where to look:
 //
-//	daemon.go    the program: configuration, signals
-//	broker.go    start and stop
+//	daemon.go    the program: surroundings, signals
+//	broker.go    start and run
+//	listen.go    its sockets, own or a service manager's; ready when all works
+//	stop.go      the end, within five seconds
+//	load.go      guard.toml and what is built by it
+//	settings.go  the settings in force, of one reading of guard.toml
+//	reload.go    others in their place
 //	state.go     store and audit at the start, and what is amiss with them
 //	serve.go     connections, slots, replies
 //	event.go     one hook event from payload to answer
@@ -29,6 +34,8 @@
 //	fence.go     a cgroup for each session
 //	records.go   what goes into the audit
 //	status.go    what guard status shows
+//	journal.go   the same as lines of the journal
+//	keep.go      anchors' pidfds that the service manager keeps over a restart
 //	watch.go     ended anchors, ended leases, sessions after a restart
 //	ended.go     sessions that are over, for a launch that resumes one
 //	limits.go    bounds of the whole broker

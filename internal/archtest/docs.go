@@ -75,7 +75,7 @@ func CheckThreatModel(doc, text string) []Finding {
 // whose name bears its id.
 var Cases = []string{
 	"P1", "P2", "P4", "P5", "P7", "P8", "F2", "F3", "F5", "S4", "S5", "R2", "V1", "V2",
-	"C1", "Z1", "Z2", "Z4", "Z5", "Z7", "Z8", "K1", "K2", "K4", "B1", "B3", "D3",
+	"C1", "Z1", "Z2", "Z4", "Z5", "Z7", "Z8", "K1", "K2", "K4", "B1", "B3", "D1", "D3",
 }
 
 // CheckCases wants a test TestID_... for each case.

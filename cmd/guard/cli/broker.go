@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -72,6 +73,9 @@ func (c Command) brokerRestart() *cobra.Command {
 			p, err := c.paths()
 			if err != nil {
 				return err
+			}
+			if p.Mode == paths.System {
+				return errors.New("restarting the broker: in system mode systemd runs it; run: systemctl restart guard-broker; or, to take over guard.toml and nothing else: systemctl reload guard-broker")
 			}
 			// What can't start again is better left running.
 			if err := client.CheckConfig(p); err != nil {
