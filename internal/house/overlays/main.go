@@ -2,7 +2,7 @@
 // guard. Each entry of its table takes one defence out of one file, names the
 // promise that this breaks, and the one test that must turn red:
 //
-//	go run ./internal/house/overlays [-only REGEXP] [-list]
+//	go run ./internal/house/overlays [-all] [-only REGEXP] [-list]
 //
 // The change is laid over the file for the compiler alone (go test -overlay), so
 // that nothing in the tree is touched; tests that build programs of their own
@@ -35,6 +35,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	flags := flag.NewFlagSet("overlays", flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	only := flags.String("only", "", "take only the entries whose name fits `regexp`")
+	all := flags.Bool("all", false, "take the slow entries too")
 	list := flags.Bool("list", false, "print the table and run nothing")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return 2
@@ -46,7 +47,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	}
 	var chosen []mutant
 	for _, m := range table() {
-		if fits.MatchString(m.name) {
+		if fits.MatchString(m.name) && (*all || !m.slow) {
 			chosen = append(chosen, m)
 		}
 	}

@@ -26,6 +26,7 @@ type mutant struct {
 	pkg    string // ./broker
 	test   string // one top-level test
 	tags   string
+	slow   bool // its test starts programs: for the night
 }
 
 // runner runs tests of the module at root with and without mutants.
@@ -177,7 +178,7 @@ type outcome struct {
 // test runs the tests that fit the names. GOFLAGS bears the overlay, so that a
 // test which builds programs builds them with it.
 func (r *runner) test(ctx context.Context, pkg, tags, names, overlay string) (outcome, error) {
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=120s", "-tags="+tags, "-run=^("+names+")$", pkg) // #nosec G204 -- of the table
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=300s", "-tags="+tags, "-run=^("+names+")$", pkg) // #nosec G204 -- of the table
 	cmd.Dir, cmd.Env = r.root, os.Environ()
 	if overlay != "" {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
@@ -204,7 +205,10 @@ func read(out []byte) (outcome, error) {
 		case "build-fail":
 			o.unbuilt = true
 		case "pass", "fail", "skip":
-			o.tests[ev.Test] = ev.Action
+			// A test program that runs itself again reports twice.
+			if had := o.tests[ev.Test]; had != "fail" && (had == "" || ev.Action != "skip") {
+				o.tests[ev.Test] = ev.Action
+			}
 		}
 		o.output += ev.Output
 	}

@@ -77,6 +77,22 @@ func TestRunner(t *testing.T) {
 	}
 }
 
+// TestReadTwice: of two reports of one test, a failure counts, and a skip doesn't.
+func TestReadTwice(t *testing.T) {
+	for said, want := range map[string]string{"pass skip": "pass", "skip pass": "pass", "fail pass": "fail", "pass fail": "fail", "fail skip": "fail", "skip": "skip", "output": ""} {
+		var out string
+		for action := range strings.FieldsSeq(said) {
+			out += `{"Action":"` + action + `","Package":"p","Test":"TestX"}` + "\n" + `{"Action":"pass","Package":"p"}` + "\n"
+		}
+		if o, err := read([]byte(out)); err != nil || o.tests["TestX"] != want {
+			t.Errorf("%s gives %q, %v; want %q", said, o.tests["TestX"], err, want)
+		}
+	}
+	if _, err := read([]byte("go: no such package\n")); err == nil {
+		t.Error("what isn't JSON was taken")
+	}
+}
+
 // TestTable: each entry still fits the code, names a test that exists, and says
 // what it breaks. Whether the tests turn red is for make overlays.
 func TestTable(t *testing.T) {
@@ -91,7 +107,7 @@ func TestTable(t *testing.T) {
 	}
 	var names []string
 	for _, m := range table() {
-		if slices.Contains(names, m.name) || !regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`).MatchString(m.name) || m.breaks == "" || !strings.HasPrefix(m.pkg, "./") {
+		if slices.Contains(names, m.name) || !regexp.MustCompile(`^[a-z]+(-[a-z0-9]+)*$`).MatchString(m.name) || m.breaks == "" || !strings.HasPrefix(m.pkg, "./") {
 			t.Errorf("entry %+v: the name isn't its own, or something is missing", m)
 		}
 		names = append(names, m.name)
