@@ -191,6 +191,9 @@ func (b *Broker) Run(ctx context.Context) error {
 	b.spawn(func() { b.probeFences(ctx) })
 	b.endRestored()
 	err := b.ready(ctx)
+	if ctx.Err() != nil {
+		err = nil // told to stop before it was ready
+	}
 	if err == nil {
 		<-ctx.Done()
 	}

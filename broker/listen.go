@@ -100,11 +100,8 @@ func (b *Broker) ready(ctx context.Context) error {
 			return fmt.Errorf("recording the start: %w", err)
 		}
 	}
-	if err := b.selfTest(ctx); err != nil && ctx.Err() == nil {
+	if err = b.selfTest(ctx); err != nil {
 		return err
-	}
-	if ctx.Err() != nil {
-		return nil // told to stop before it was ready
 	}
 	b.notify(b.opt.Manager.Ready(b.summary()))
 	b.opt.Log.Info("ready", "run", b.opt.Paths.RunDir, "state", b.opt.Paths.StateDir, "pid", os.Getpid())

@@ -133,7 +133,7 @@ func TestWatchdogStopsWithAStuckLoop(t *testing.T) {
 	}
 	silent := false
 	for range 50 { // some signs may be on their way
-		if text, _ := s.next(2 * time.Second); text == "" {
+		if text, _ := s.next(1200 * time.Millisecond); text == "" {
 			silent = true
 			break
 		}
@@ -212,7 +212,7 @@ func TestD3_Journal(t *testing.T) {
 			}
 			f := newFixture(t, func(c *config.Config) { c.Checkpoint.Unlisted = "deny" }, func(o *Options) { o.Journal = sdunit.JournalAt(path) })
 			flood := func() {
-				for range 3000 { // more than its queue and ours hold
+				for range 1700 { // more than its queue and ours hold
 					f.record(audit.Record{Event: audit.EventBroker, Code: "flood"})
 				}
 				f.must(f.audit.Flush(t.Context()))
@@ -226,7 +226,7 @@ func TestD3_Journal(t *testing.T) {
 			f.stop()
 			codes := map[string]int{}
 			f.must(audit.Read(f.opt.Paths.AuditDir, func(r audit.Record, _ []byte) error { codes[r.Code]++; return nil }))
-			for code, n := range map[string]int{"promote": 1, "checkpoint_confirmed": 1, "tool_unlisted": 1, "flood": 6000} {
+			for code, n := range map[string]int{"promote": 1, "checkpoint_confirmed": 1, "tool_unlisted": 1, "flood": 3400} {
 				if codes[code] != n {
 					t.Errorf("the audit has %d of %s, want %d", codes[code], code, n)
 				}

@@ -14,7 +14,7 @@ import (
 // The end has stopTime, whatever peers and disk do: a service manager kills what
 // takes much longer, and a record that isn't on disk by then never will be.
 const (
-	stopTime  = 4500 * time.Millisecond // for all of it
+	stopTime  = 4300 * time.Millisecond // for all of it
 	workTime  = 2500 * time.Millisecond // of that, for what is under way
 	hurryTime = 500 * time.Millisecond  // of that, for a peer to send or take its bytes
 )

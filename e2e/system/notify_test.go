@@ -39,7 +39,7 @@ func newManager(t testing.TB) *manager {
 	if m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notifySocket, Net: "unixgram"}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { m.notify.Close() })
+	t.Cleanup(func() { _ = m.notify.Close() })
 	run(t, "chmod", "0666", notifySocket)
 	for _, path := range []string{"/run/guard/broker.sock", "/run/guard/operator.sock"} {
 		l, err := net.Listen("unix", path)

@@ -146,7 +146,7 @@ func Reach(ctx context.Context, path string) error {
 		return fmt.Errorf("reaching %q: %w", path, err)
 	}
 	conn := c.(*net.UnixConn)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	cred, err := listenerOf(conn)
 	if err != nil {
 		return fmt.Errorf("reaching %q: %w", path, err)

@@ -24,8 +24,8 @@ type Listener struct {
 	unix *net.UnixListener
 	// inherited: connections may have been made before the options were set
 	inherited bool
-	done context.Context // ends at Close
-	stop context.CancelFunc
+	done      context.Context // ends at Close
+	stop      context.CancelFunc
 }
 
 // Listen makes a socket at path with the given permissions. It removes nothing:

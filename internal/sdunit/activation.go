@@ -62,8 +62,7 @@ func inherit(want []string) (in inherited, err error) {
 // announced for another one was left in the environment by mistake, and is none
 // of ours.
 func announced() (int, error) {
-	pid, err := strconv.Atoi(os.Getenv("LISTEN_PID"))
-	if err != nil || pid != os.Getpid() {
+	if os.Getenv("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
 		return 0, nil
 	}
 	text := os.Getenv("LISTEN_FDS")

@@ -20,10 +20,10 @@ import (
 const journalSocket = "/run/systemd/journal/socket"
 
 const (
-	journalQueue = 1024             // entries that wait for journald
-	journalTime  = time.Second      // how long one may wait for its turn
-	journalRetry = 10 * time.Second // how long a journald that didn't answer is left alone
-	maxField     = 8 << 10          // bytes of one field
+	journalQueue = 1024                   // entries that wait for journald
+	journalTime  = 200 * time.Millisecond // how long one may wait for its turn
+	journalRetry = 10 * time.Second       // how long a journald that didn't answer is left alone
+	maxField     = 8 << 10                // bytes of one field
 )
 
 // Priorities of entries, as syslog numbers them.

@@ -139,7 +139,7 @@ func (m *Manager) datagram(text, rights []byte) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
