@@ -24,7 +24,7 @@ import (
 // points, failed writes, restarts, restored snapshots, suspends and ended
 // anchors. P1 to P8 are the promises of docs/testing.md.
 func TestModel(t *testing.T) {
-	size(t, "checks", "20")
+	size(t, "checks", "10")
 	size(t, "steps", "50")
 	var spare []*agenttest.Agent
 	defer func() {

@@ -22,24 +22,24 @@ import (
 // and nothing at all once its store or audit has failed; and what it leaves is
 // whole.
 func TestNthFailure(t *testing.T) {
+	a, err := agenttest.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Kill()
 	n := 0
 	for met := true; met && !t.Failed(); {
 		n++
-		t.Run(fmt.Sprint("step ", n), func(t *testing.T) { met = failNth(t, n) })
+		t.Run(fmt.Sprint("step ", n), func(t *testing.T) { met = failNth(t, a, n) })
 	}
 	if n < 30 {
 		t.Errorf("after %d steps the story was through: it met no store or audit", n-1)
 	}
 }
 
-// failNth tells the story with the n-th step failing; it answers whether that
-// step was met.
-func failNth(t *testing.T, n int) bool {
-	a, err := agenttest.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Kill()
+// failNth tells the story with the n-th step failing, always by the same process;
+// it answers whether that step was met.
+func failNth(t *testing.T, a *agenttest.Agent, n int) bool {
 	s := &story{machine: newMachine(t, nil), t: t, agent: a}
 	defer s.close()
 	s.disk.arm(n, false)
