@@ -37,7 +37,7 @@ func (b *Broker) remember(c *call, v verdict.Verdict) {
 	if v.Kind != verdict.Deny {
 		judged.Text = input(c.event) // its digest can wait until the answer is out
 	}
-	c.session.Remember(c.key(), judged, b.opt.Clock.Now())
+	c.session.Remember(c.key(), judged, c.began)
 }
 
 func (c *call) key() session.CallKey {

@@ -77,8 +77,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	}
 	r := b.outcome(c, v)
 	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
-	r.InputSHA256 = b.inputDigest(c.event.Input)
-	b.recordOften(r) // it grants nothing, so that nobody has to wait for it
+	b.recordCall(r, c.event.Input) // it grants nothing, so that nobody has to wait for it
 	b.digest(c)
 }
 

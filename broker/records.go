@@ -23,6 +23,17 @@ func (b *Broker) recordOften(r audit.Record) {
 	}
 }
 
+// recordCall does so for the outcome of a call. One that only counts with others
+// needs no digest of its input.
+func (b *Broker) recordCall(r audit.Record, input []byte) {
+	for _, out := range b.floods.Add(b.stamped(r), b.opt.Clock.Now()) {
+		if out.Count == 0 { // it stands for itself alone: it is r
+			out.InputSHA256 = b.inputDigest(input)
+		}
+		b.audit.Log(out)
+	}
+}
+
 func (b *Broker) stamped(r audit.Record) audit.Record {
 	r.BootID, r.Epoch = b.bootID, b.epoch
 	return r
@@ -52,12 +63,13 @@ func (b *Broker) count(c *call, v verdict.Verdict) {
 
 // record gathers all that a decision knew.
 func (c *call) record(b *Broker, v verdict.Verdict) audit.Record {
+	now := b.opt.Clock.Now()
 	r := audit.Record{
 		Event: audit.EventVerdict, CallerPID: c.peer.PID(), HostSession: c.event.HostSession,
 		Agent: c.event.Agent, AgentType: c.event.AgentType, ToolUse: c.event.ToolUse, HookEvent: c.event.Name,
 		Tool: c.event.Tool, Class: c.class, Verdict: v.Kind.String(), Code: string(v.Code), Reason: v.Reason,
 		Targets: c.targets, Checkpoint: c.checkpoints,
-		DurationUS: b.opt.Clock.Now().Sub(c.began).Microseconds(),
+		DurationUS: now.Sub(c.began).Microseconds(),
 	}
 	if c.role == wire.RoleObserve {
 		r.Event, r.Verdict = audit.EventHost, "" // nothing was asked
@@ -71,7 +83,7 @@ func (c *call) record(b *Broker, v verdict.Verdict) audit.Record {
 		r.CallerExe = exe
 	}
 	if s := c.session; s != nil {
-		l := s.Lease(b.opt.Clock.Now())
+		l := s.Lease(now)
 		r.Session, r.Generation, r.Runtime = s.ID, s.Generation, s.Runtime
 		r.Cycle, r.State = l.Cycle(), l.State().String()
 	}

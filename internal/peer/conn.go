@@ -24,12 +24,16 @@ type Conn struct {
 	peer Peer
 	done bool // Close was called: a Peer made after it would never be closed
 
-	ahead []byte // read, proved, and not yet asked for; only Read and WaitClosed use it
+	ahead []byte           // read, proved, and not yet asked for; only Read and WaitClosed use it
+	buf   *[readAhead]byte // what ahead is a part of, until all of it was asked for
 }
 
 // readAhead is how much is taken at once although less was asked for: a header
 // and the payload behind it then cost one call of the kernel and one proof.
 const readAhead = 4 << 10
+
+// buffers are used again: most requests need one for a moment.
+var buffers = sync.Pool{New: func() any { return new([readAhead]byte) }}
 
 // Authenticate reads from the kernel who connected. It refuses a peer that has
 // ended, can't be seen from this pid namespace, or of which anything can't be
@@ -149,15 +153,18 @@ func (c *Conn) Read(b []byte) (int, error) {
 		return c.receive(b)
 	}
 	if len(c.ahead) == 0 {
-		buf := make([]byte, readAhead)
-		n, err := c.receive(buf)
+		c.buf = buffers.Get().(*[readAhead]byte)
+		n, err := c.receive(c.buf[:])
 		if err != nil || n == 0 {
 			return 0, err
 		}
-		c.ahead = buf[:n]
+		c.ahead = c.buf[:n]
 	}
 	n := copy(b, c.ahead)
-	c.ahead = c.ahead[n:]
+	if c.ahead = c.ahead[n:]; len(c.ahead) == 0 {
+		buffers.Put(c.buf)
+		c.buf, c.ahead = nil, nil
+	}
 	return n, nil
 }
 
