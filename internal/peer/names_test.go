@@ -25,10 +25,21 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _, _ = in.Close(), cmd.Wait() }()
+	// In the midst of exec it has a new name and no words yet.
+	if _, err := in.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
 	p, err := Open(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
