@@ -19,6 +19,9 @@ ROUNDS   ?= 300
 MODEL    ?= -rapid.checks=500 -rapid.steps=50
 OVERLAYS ?=
 
+# Build tags of the tests that have targets of their own.
+TAGS := attacks,faults,hosts,kills,load,system
+
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
 .PHONY: build test race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test faults kills overlays nightly clean
@@ -52,13 +55,9 @@ fuzz: ## every fuzzer for FUZZTIME
 lint: bin/tools/golangci-lint ## format and linters
 	@test -z "$$(gofmt -l $$(tools/list go))" || { gofmt -d $$(tools/list go); exit 1; }
 	bin/tools/golangci-lint run ./...
-	bin/tools/golangci-lint run --build-tags hosts ./e2e/hosts
+	bin/tools/golangci-lint run --build-tags $(TAGS) ./...
 	bin/tools/staticcheck ./...
-	bin/tools/staticcheck -tags hosts ./e2e/hosts
-	bin/tools/golangci-lint run --build-tags faults ./e2e/faults ./gate
-	bin/tools/staticcheck -tags faults ./e2e/faults ./gate
-	bin/tools/golangci-lint run --build-tags kills ./e2e/kills
-	bin/tools/staticcheck -tags kills ./e2e/kills
+	bin/tools/staticcheck -tags $(TAGS) ./...
 	@packages=$$(tools/list failpoint); set -x; bin/tools/staticcheck -tags failpoint $$packages
 
 vuln: bin/tools/golangci-lint ## known vulnerabilities, from a pinned offline data base
