@@ -39,7 +39,7 @@ func leases() []mutant {
 		{
 			name: "replay-costs-nothing", breaks: "the use of a consumed token takes the lease and raises an alarm",
 			file: "broker/leases.go", old: `	l := b.down(s, lease.Replay{})`, new: `	l := s.Lease(b.opt.Clock.Now())`,
-			pkg: "./broker", test: "TestModel", tags: "failpoint",
+			pkg: "./broker", test: "TestNthFailure", tags: "failpoint",
 		},
 		{
 			name: "end-not-compared", breaks: "no lease outlives its end",
