@@ -118,7 +118,8 @@ nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m
 	$(MAKE) bench ROUNDS=2000
 	$(MAKE) hosts-test bench-launch
-	GUARD_SIZE=nightly $(MAKE) faults kills MODEL='-rapid.checks=4000 -rapid.steps=100'
+	GUARD_SIZE=nightly $(MAKE) faults kills load MODEL='-rapid.checks=4000 -rapid.steps=100'
+	GUARD_SIZE=nightly go test -count=1 -timeout 30m -run '^TestRandomFlips$$' ./broker/store
 	$(MAKE) overlays OVERLAYS=-all
 	CGO_ENABLED=1 go test -race -count 7 -cpu 1,2,4 -shuffle on ./broker/... ./internal/peer/...
 
