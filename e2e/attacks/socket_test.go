@@ -270,12 +270,12 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 		w.turnedAway(stranger, register("exec"), "limits.sessions_per_uid")
 	})
 	t.Run("all that one user may have", func(t *testing.T) {
-		w := limited(t, 1200) // 44 places, of which one uid has at most 22
+		w := limited(t, 300) // 37 places, of which one uid has at most 19
 		bad, good := w.Start(), w.Start()
 		w.verified(bad)
 		w.verified(good)
 		bad.Spawn(false, false).Flood(200, w.Paths.BrokerSocket, "")
-		w.eventually("the places are taken", func() bool { return w.inFlight() >= 22 })
+		w.eventually("the places are taken", func() bool { return w.inFlight() >= 19 })
 		w.expect(good, "Read", "pass")
 		w.expect(good, "Write", "pass")
 		w.turnedAway(bad, call("Read"), "the broker leaves to one user")
