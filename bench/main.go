@@ -72,8 +72,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "start to end of one hook, %d rounds, in turn\n%-22s %9s %9s\n", s.rounds, "", "median us", "p95 us")
-	s.first.print(stdout, "static C (musl, -O2)")
-	s.second.print(stdout, "guard-gate")
+	s.first.row(stdout, "static C (musl, -O2)")
+	s.second.row(stdout, "guard-gate")
 	fmt.Fprintf(stdout, "median of the rounds' ratios %.2f (quartiles %.2f to %.2f), at most %.1f\n", s.ratio, s.ratioLo, s.ratioHi, *limit)
 	slow := s.ratio > *limit
 	times, err := h.others(max(*rounds/10, 20), stdout)
@@ -182,7 +182,7 @@ type summary struct {
 // times are those of one program, in microseconds.
 type times struct{ median, p95 float64 }
 
-func (t times) print(w io.Writer, name string) {
+func (t times) row(w io.Writer, name string) {
 	fmt.Fprintf(w, "%-22s %9.0f %9.0f\n", name, t.median, t.p95)
 }
 

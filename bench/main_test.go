@@ -16,7 +16,7 @@ func TestSummarize(t *testing.T) {
 		t.Errorf("got %+v, want %+v", s, want)
 	}
 	var out bytes.Buffer
-	s.second.print(&out, "guard-gate")
+	s.second.row(&out, "guard-gate")
 	if strings.Join(strings.Fields(out.String()), " ") != "guard-gate 1200 7000" {
 		t.Errorf("printed %s", out.String())
 	}

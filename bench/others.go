@@ -18,10 +18,12 @@ func (h *harness) others(rounds int, stdout io.Writer) (node float64, err error)
 	if node, err = h.beside(stdout, rounds, "node", interpreter, "hook.js"); err != nil {
 		return 0, err
 	}
-	interpreter, err = ask("python3", "-c", "import sys; print(sys.executable)")
-	if err != nil {
+	if _, err := exec.LookPath("python3"); err != nil {
 		fmt.Fprintln(stdout, "no python3 on this machine")
-		return node, nil
+		return node, nil //nolint:nilerr // nothing is held of it
+	}
+	if interpreter, err = ask("python3", "-c", "import sys; print(sys.executable)"); err != nil {
+		return 0, fmt.Errorf("finding python3's own program: %w", err)
 	}
 	_, err = h.beside(stdout, rounds, "python3", interpreter, "hook.py")
 	return node, err
@@ -39,6 +41,6 @@ func (h *harness) beside(stdout io.Writer, rounds int, name, interpreter, script
 	if err != nil {
 		return 0, fmt.Errorf("starting the %s hook: %w", name, err)
 	}
-	s.second.print(stdout, "hook in "+name)
+	s.second.row(stdout, "hook in "+name)
 	return s.ratio, nil
 }

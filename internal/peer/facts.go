@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -125,7 +126,7 @@ func (p *Process) byNumber(name string, read func(path string) error) error {
 		return goneErr
 	}
 	switch {
-	case err == unix.ESRCH, err == unix.ENOENT: // a zombie has neither program nor directory
+	case errors.Is(err, unix.ESRCH), errors.Is(err, unix.ENOENT): // a zombie has neither program nor directory
 		return ErrGone
 	case err != nil:
 		return fmt.Errorf("reading %s of process %d: %w", name, p.pid, err)
