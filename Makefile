@@ -77,7 +77,7 @@ gen-check: ## module files are tidy, generated files are what their generators w
 repro: build ## builds again in another directory with an empty cache; the bytes must be equal
 	@tools/repro
 
-load: build ## 10,000 hung connections and 10,000 sessions, with real processes; as root, and one at a time
+load: build ## 10,000 hung connections and 10,000 sessions, with real processes, one test at a time
 	go test -count=1 -tags load -v -timeout 10m ./e2e/load
 	go test -run '^$$' -bench . -benchtime 2000x ./broker/session
 
