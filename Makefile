@@ -24,7 +24,7 @@ TAGS := attacks,faults,hosts,kills,load,system
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test faults kills overlays nightly clean
+.PHONY: build test race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test attacks faults kills overlays nightly clean
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -103,6 +103,9 @@ system: build hosts ## system mode on this machine, in a mount namespace of its 
 system-test: packages ## a booted Debian: systemd, the broker as a service, attacks; root, qemu
 	@e2e/system/qemu/run
 
+attacks: ## attacks on identity by real processes, as on three kernels, by root and by an ordinary user
+	go test -count=1 -tags attacks ./e2e/attacks
+
 faults: ## what the programs stand on is taken away: disks, descriptors, peers, the clock; root for all of it
 	go test -count=1 -tags faults ./e2e/faults
 	go test -count=1 -tags faults -run '^TestRandomFaults$$' ./gate
@@ -118,7 +121,7 @@ nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m
 	$(MAKE) bench ROUNDS=2000
 	$(MAKE) hosts-test bench-launch
-	GUARD_SIZE=nightly $(MAKE) faults kills load MODEL='-rapid.checks=4000 -rapid.steps=100'
+	GUARD_SIZE=nightly $(MAKE) attacks faults kills load MODEL='-rapid.checks=4000 -rapid.steps=100'
 	GUARD_SIZE=nightly go test -count=1 -timeout 30m -run '^TestRandomFlips$$' ./broker/store
 	$(MAKE) overlays OVERLAYS=-all
 	CGO_ENABLED=1 go test -race -count 7 -cpu 1,2,4 -shuffle on ./broker/... ./internal/peer/...

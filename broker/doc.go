@@ -17,7 +17,9 @@
 //	settings.go  the settings in force, of one reading of guard.toml
 //	reload.go    others in their place
 //	state.go     store and audit at the start, and what is amiss with them
-//	serve.go     connections, slots, replies
+//	door.go      who connects, looked at before a byte is read
+//	pool.go      places at a socket, by session and by uid
+//	serve.go     requests and replies of broker.sock
 //	event.go     one hook event from payload to answer
 //	decide.go    the decision table, row by row
 //	classify.go  verdicts and reasons that several rows share

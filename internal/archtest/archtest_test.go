@@ -50,6 +50,7 @@ func TestSizesHold(t *testing.T) {
 func TestCasesHaveTests(t *testing.T) {
 	_, files := tree(t)
 	report(t, CheckCases(Cases, Tests(files)))
+	report(t, CheckAttacks(Attacks, Tests(files)))
 }
 
 // TestDocumentsHold checks what the documents name, link to and promise.
