@@ -61,7 +61,7 @@ func playClient() int {
 		return 7
 	case "spawns":
 		// A grandchild in a session of its own, whose parent has ended.
-		cmd := exec.Command("/bin/sh", "-c", `setsid sh -c 'trap "" HUP INT TERM; echo $$ >"$HOME/orphan"; exec sleep 1000' & exit 0`)
+		cmd := exec.Command("/bin/sh", "-c", `setsid sh -c 'trap "" HUP INT TERM; echo $$ >"$HOME/.orphan"; mv "$HOME/.orphan" "$HOME/orphan"; exec sleep 1000' & exit 0`)
 		_ = cmd.Run()
 		for _, err := os.Stat(os.Getenv("HOME") + "/orphan"); err != nil; _, err = os.Stat(os.Getenv("HOME") + "/orphan") {
 			time.Sleep(time.Millisecond)
@@ -338,11 +338,14 @@ func TestProofLetsTheClientEnd(t *testing.T) {
 }
 
 // TestProofLeavesNothing: what the client started ends with the proof, also
-// what left its session, while older children of this process live on.
+// what left its session, while older children of this process live on, and their
+// orphans.
 func TestProofLeavesNothing(t *testing.T) {
 	f := newFixture(t).copied(t)
 	f.claudeBroker(t, verbs{})
-	script := `sleep 1000 >/dev/null 2>&1 & echo $! >"$HOME/job"; exec "$0" report`
+	// The job's own orphan comes to this process while the proof runs.
+	script := `(setsid sleep 1000 & echo $! >"$HOME/jobs-orphan"; while ! [ -e "$HOME/orphan" ]; do sleep 0.01; done) >/dev/null 2>&1 &
+sleep 1000 >/dev/null 2>&1 & echo $! >"$HOME/job"; exec "$0" report`
 	cmd := exec.Command("/bin/sh", "-c", script, f.launch)
 	cmd.Dir, cmd.Env = f.dir, append(slices.Clone(f.env), "TEST_CLIENT=spawns")
 	if out, err := cmd.Output(); cmd.ProcessState.ExitCode() != 42 {
@@ -352,9 +355,10 @@ func TestProofLeavesNothing(t *testing.T) {
 		t.Errorf("process %d of the proof lives on", pid)
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
-	job := readPID(t, f.dir+"/job")
-	if err := unix.Kill(job, unix.SIGKILL); err != nil {
-		t.Errorf("the shell's own job was ended with the proof: %v", err)
+	for _, name := range []string{"job", "jobs-orphan"} {
+		if err := unix.Kill(readPID(t, filepath.Join(f.dir, name)), unix.SIGKILL); err != nil {
+			t.Errorf("the shell's own %s was ended with the proof: %v", name, err)
+		}
 	}
 }
 

@@ -149,7 +149,7 @@ func (p *proof) run(ctx context.Context) (err error) {
 	for _, r := range model.Requests() {
 		p.version = host.AgentVersion(r.Header.Get("User-Agent"))
 	}
-	if err := endAll(cmd, waited, before); err != nil {
+	if err := endAll(cmd, waited, before, model.Key()); err != nil {
 		return p.unproved(err.Error())
 	}
 	return p.judge(ctx, model, cmd, result, said.last())
