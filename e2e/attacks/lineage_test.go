@@ -23,7 +23,7 @@ import (
 // (broker/decide.go, gone).
 func TestAttack09_SubjectChangesWhileJudged(t *testing.T) {
 	for _, k := range kernels {
-		w := start(t, "", "GUARD_FAILPOINT=broker/last-look:sleep=300ms", "GUARD_KERNEL="+k)
+		w := start(t, "GUARD_FAILPOINT=broker/last-look:sleep=300ms", "GUARD_KERNEL="+k)
 		for _, tool := range []string{"Read", "Write"} {
 			for _, ends := range []string{"its parent", "the session"} {
 				t.Run(fmt.Sprintf("%s, %s ends, kernel %s", tool, ends, k), func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAttack09_SubjectChangesWhileJudged(t *testing.T) {
 // The launcher makes the anchor the reaper of its orphans
 // (launcher/launcher.go, register: PR_SET_CHILD_SUBREAPER).
 func TestAttack12_DoubleFork(t *testing.T) {
-	w := start(t, "")
+	w := start(t)
 	agent, err := w.Launch(w.ctx(), nil, os.Args[0])
 	w.must(err)
 	w.launched(agent, "Read", "pass")
@@ -115,7 +115,7 @@ func (w *world) launched(a *sandbox.Agent, tool, want string) {
 	w.t.Helper()
 	answers, err := a.Do(w.ctx(), a.Gate("decide", []byte(payload("PreToolUse", tool))))
 	w.must(err)
-	w.is(wire.Reply{Exit: uint8(answers[0].Exit), Out: answers[0].Out, Err: answers[0].Err}, want) //nolint:gosec // an exit status
+	w.is(wire.Reply{Exit: uint8(answers[0].Exit), Out: answers[0].Out, Err: answers[0].Err}, want)
 }
 
 // TestAttack13_OtherSessionsPlace: a process of one session takes on all that it
@@ -124,7 +124,7 @@ func (w *world) launched(a *sandbox.Agent, tool, want string) {
 //
 // Only lineage says whose a process is (broker/session/registry.go, Find).
 func TestAttack13_OtherSessionsPlace(t *testing.T) {
-	w := start(t, "")
+	w := start(t)
 	mine, theirs := w.Start(), w.Start()
 	id, other := w.session(mine, "exec"), w.verified(theirs)
 	tool := mine.Spawn(false, false)

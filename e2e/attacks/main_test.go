@@ -86,14 +86,14 @@ func build() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // programs of the test, for all users
+	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
 	for _, args := range [][]string{
 		{"build", "-o", dir + "/", "./cmd/guard", "./cmd/guard-gate"},
 		{"build", "-tags", "failpoint", "-o", dir + "/", "./cmd/guard-broker"},
 	} {
-		cmd := exec.Command("go", args...) //nolint:gosec // its own source
+		cmd := exec.Command("go", args...)
 		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return dir, fmt.Errorf("%w\n%s", err, out)
@@ -130,7 +130,7 @@ func again(dir string, uid uint32, args []string) (*exec.Cmd, error) {
 	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { // files of root's
 		return strings.HasPrefix(a, "-test.testlogfile") || strings.HasPrefix(a, "-test.coverprofile") || strings.HasPrefix(a, "-test.gocoverdir")
 	})
-	cmd := exec.Command(filepath.Join(dir, "attacks.test"), args...) //nolint:gosec // a copy of this program
+	cmd := exec.Command(filepath.Join(dir, "attacks.test"), args...)
 	cmd.Env = append(os.Environ(), programsVar+"="+dir, "TMPDIR="+home, "HOME="+home)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = home, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}

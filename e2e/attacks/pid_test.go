@@ -58,7 +58,7 @@ func TestAttack01_PIDReused(t *testing.T) {
 		return
 	}
 	t.Run("before it is looked at", func(t *testing.T) {
-		w := start(t, "")
+		w := start(t)
 		anchor := w.Start()
 		anchor.Subreaper()
 		w.verified(anchor)
@@ -164,7 +164,7 @@ func TestAttack02_AnchorsPIDReused(t *testing.T) {
 		})
 	})
 	t.Run("the broker is down", func(t *testing.T) {
-		w := start(t, "")
+		w := start(t)
 		w.often(1, func() bool {
 			anchor := w.Start()
 			id := w.verified(anchor)

@@ -138,7 +138,7 @@ func (w *world) ready(tool func(*shell)) *shell {
 func TestAttack26_DoubleForkedChild(t *testing.T) {
 	for name, secret := range map[string]wire.Secret{"cooperative": "", "passphrase": "words of the operator"} {
 		t.Run(name, func(t *testing.T) {
-			w := start(t, "")
+			w := start(t)
 			otherID := w.session(w.Start(), "exec")
 			commands := []string{
 				"guard approve ID", "guard verify ID", "guard approve ID --clear-alarm", "guard revoke --all", "guard log", "guard audit verify",
@@ -226,7 +226,7 @@ func (w *world) tmux() (submit func(*shell, string)) {
 func TestAttack27_OutsideHelper(t *testing.T) {
 	for name, helper := range map[string]func(*world) func(*shell, string){"spool": (*world).spool, "tmux": (*world).tmux} {
 		t.Run(name, func(t *testing.T) {
-			w := start(t, "")
+			w := start(t)
 			submit := helper(w)
 			s := w.ready(func(s *shell) {
 				submit(s, w.plot("with", "guard approve "+s.id, "guard verify "+s.id, "guard init --no-passphrase", "guard init --passphrase", "guard revoke "+s.id))
@@ -262,7 +262,7 @@ func TestAttack27_OutsideHelper(t *testing.T) {
 // TestAttack27_GuessedPassphrase: a helper that has a terminal is asked, and has
 // to know.
 func TestAttack27_GuessedPassphrase(t *testing.T) {
-	w := start(t, "")
+	w := start(t)
 	submit := w.tmux()
 	s := w.ready(func(*shell) {})
 	if r := w.operate(wire.Control{Verb: wire.VerbPassphrase, NewPassphrase: "words of the operator"}); r.Error != nil {

@@ -131,7 +131,7 @@ func TestAttack04_ExecAfterConnect(t *testing.T) {
 // and a request with a field that the verb doesn't have is refused
 // (broker/register.go, serveControl: strictjson.Decode).
 func TestAttack05_ForgedIdentity(t *testing.T) {
-	w := start(t, "")
+	w := start(t)
 	anchor, stranger := w.Start(), w.Start()
 	id := w.verified(anchor)
 	forged := strings.Replace(payload("PreToolUse", "Write"), `{"hook`,
@@ -222,7 +222,7 @@ func TestAttack07_LargeUID(t *testing.T) {
 		asUser(t, large)
 		return
 	}
-	w := start(t, "")
+	w := start(t)
 	w.must(w.Configure("[checkpoint]\nself = \"none\"\n")) // root sessions are refused
 	w.kill()
 	w.must(w.StartBroker(w.ctx()))

@@ -23,13 +23,13 @@ import (
 func limited(t *testing.T, files int) *world {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "guard-broker")
-	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nulimit -n %d\nexec %s\n", files, programs.Broker), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nulimit -n %d\nexec %s\n", files, programs.Broker), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	whole := programs
 	defer func() { programs = whole }()
 	programs.Broker = script
-	return start(t, "")
+	return start(t)
 }
 
 // TestAttack18_SocketTakeover: somebody takes the broker's place at its socket:
@@ -42,14 +42,14 @@ func limited(t *testing.T, files int) *world {
 // (gate/exchange.go, internal/peer/dial.go).
 func TestAttack18_SocketTakeover(t *testing.T) {
 	t.Run("a second broker while the first is busy", func(t *testing.T) {
-		w := start(t, "")
+		w := start(t)
 		anchor := w.Start()
 		w.verified(anchor)
 		var before, after unix.Stat_t
 		w.must(unix.Lstat(w.Paths.BrokerSocket, &before))
 		w.stopped(func() {
 			for _, state := range []string{"", filepath.Join(t.TempDir(), "state")} {
-				cmd := exec.Command(w.Programs.Broker) //nolint:gosec // guard's own
+				cmd := exec.Command(w.Programs.Broker)
 				cmd.Env = w.Env
 				if state != "" { // another store, another truth
 					cmd.Env = append(cmd.Env, "XDG_STATE_HOME="+state)
@@ -72,7 +72,7 @@ func TestAttack18_SocketTakeover(t *testing.T) {
 		"a link to nothing":  func(w *world, path string) { w.must(os.Symlink("/nonexistent", path)) },
 		"a directory":        func(w *world, path string) { w.must(os.Mkdir(path, 0o700)) },
 		"another's socket":   func(w *world, path string) { w.needsRoot(); w.squat(path); w.must(os.Chown(path, ordinary, -1)) },
-		"a writable run dir": func(w *world, _ string) { w.must(os.Chmod(w.Paths.RunDir, 0o777)) }, //nolint:gosec // as an attacker's
+		"a writable run dir": func(w *world, _ string) { w.must(os.Chmod(w.Paths.RunDir, 0o777)) },
 		"a linked run dir": func(w *world, _ string) {
 			w.must(os.Rename(w.Paths.RunDir, w.Paths.RunDir+".x"))
 			w.must(os.Symlink(w.Paths.RunDir+".x", w.Paths.RunDir))
@@ -80,13 +80,13 @@ func TestAttack18_SocketTakeover(t *testing.T) {
 		"another's directory": func(w *world, _ string) { w.needsRoot(); w.must(os.Chown(w.Paths.RunDir, ordinary, -1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := start(t, "")
+			w := start(t)
 			w.guard("broker", "stop")
 			w.WaitBroker()
 			_ = os.Remove(w.Paths.BrokerSocket)
 			prepare(w, w.Paths.BrokerSocket)
 			before, err := os.Lstat(w.Paths.BrokerSocket)
-			cmd := exec.Command(w.Programs.Broker) //nolint:gosec // guard's own
+			cmd := exec.Command(w.Programs.Broker)
 			cmd.Env = w.Env
 			if out, err := runFor(cmd, 10*time.Second); err == nil || out == "" {
 				t.Errorf("the broker took it: %v, %s", err, out)
@@ -97,7 +97,7 @@ func TestAttack18_SocketTakeover(t *testing.T) {
 		})
 	}
 	t.Run("another user listens", func(t *testing.T) {
-		w := start(t, "")
+		w := start(t)
 		w.needsRoot()
 		anchor := w.Start()
 		w.verified(anchor)
@@ -138,13 +138,13 @@ func (w *world) squatAs(path string, uid int) <-chan string {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	w.must(err)
 	w.must(unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
-	w.must(os.Chmod(path, 0o666)) //nolint:gosec // an attacker's
+	w.must(os.Chmod(path, 0o666))
 	// The kernel stamps the credentials of the thread that calls listen; the raw
 	// call changes this thread alone, which ends with its goroutine.
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)) //nolint:gosec // a uid
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0))
 		if errno != 0 {
 			done <- errno
 			return
@@ -214,7 +214,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 	floods := map[string]string{"silence": "", "half a header": call("Read")[:7], "promises": promise}
 	for name, text := range floods {
 		t.Run("a session's "+name, func(t *testing.T) {
-			w := start(t, "")
+			w := start(t)
 			bad, good := w.Start(), w.Start()
 			w.verified(bad)
 			id := w.verified(good)
@@ -240,7 +240,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 	}
 	for name, text := range floods {
 		t.Run("just enough of "+name, func(t *testing.T) {
-			w := start(t, "")
+			w := start(t)
 			bad, stranger := w.Start(), w.Start()
 			w.verified(bad)
 			bad.Spawn(false, false).Flood(32, w.Paths.BrokerSocket, text)
@@ -259,7 +259,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 		})
 	}
 	t.Run("from outside of all sessions", func(t *testing.T) {
-		w := start(t, "")
+		w := start(t)
 		stranger, good := w.Start(), w.Start()
 		id := w.verified(good)
 		for range 5 {
@@ -292,7 +292,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 		})
 	})
 	t.Run("huge", func(t *testing.T) {
-		w := start(t, "")
+		w := start(t)
 		anchor := w.Start()
 		w.verified(anchor)
 		frame := []byte(call("Read"))
@@ -338,7 +338,7 @@ func (w *world) turnedAway(p *testproc.Proc, frame, why string) {
 // Socket and uid are arguments, and the gate reads no variable
 // (gate/exchange.go, ask); who listens is checked as in TestAttack18.
 func TestAttack24_RedirectedGate(t *testing.T) {
-	w := start(t, "")
+	w := start(t)
 	anchor := w.Start()
 	w.session(anchor, "exec")
 	dir := filepath.Join(w.Sandbox.Dir, "fake", "guard")

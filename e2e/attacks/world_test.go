@@ -42,7 +42,7 @@ var kernels = []string{"", "6.9", "5.3"}
 func onKernels(t *testing.T, attack func(*testing.T, *world)) {
 	t.Helper()
 	for _, k := range kernels {
-		t.Run("kernel "+k, func(t *testing.T) { attack(t, start(t, "", "GUARD_KERNEL="+k)) })
+		t.Run("kernel "+k, func(t *testing.T) { attack(t, start(t, "GUARD_KERNEL="+k)) })
 	}
 }
 
@@ -53,9 +53,8 @@ type world struct {
 	t *testing.T
 }
 
-// start makes one whose guard.toml has more than the base, with a broker that
-// sees env.
-func start(t *testing.T, more string, env ...string) *world {
+// start makes one, with a broker that sees env.
+func start(t *testing.T, env ...string) *world {
 	t.Helper()
 	box, err := sandbox.New(programs, append(os.Environ(), agentVar+"=1"))
 	if err != nil {
@@ -68,7 +67,7 @@ func start(t *testing.T, more string, env ...string) *world {
 		}
 	})
 	w.Zoo = testproc.New(t) // it ends first
-	w.must(box.Configure(base + more))
+	w.must(box.Configure(base))
 	w.must(w.StartBroker(w.ctx(), env...))
 	return w
 }
@@ -303,7 +302,7 @@ func (w *world) gate(role string) []string {
 
 // reply is a gate's output as a broker's answer.
 func reply(o testproc.Output) wire.Reply {
-	return wire.Reply{Exit: uint8(o.Exit), Out: o.Out, Err: o.Err} //nolint:gosec // an exit status
+	return wire.Reply{Exit: uint8(o.Exit), Out: o.Out, Err: o.Err}
 }
 
 // brokerFiles is how many descriptors the broker has open, which root alone can

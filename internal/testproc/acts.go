@@ -167,7 +167,7 @@ func receive(conn *net.UnixConn, v any) error {
 		buf, n := make([]byte, 64<<10), 0
 		peekErr := raw.Read(func(fd uintptr) bool {
 			n, _, err = unix.Recvfrom(int(fd), buf, unix.MSG_PEEK)
-			return err != unix.EAGAIN
+			return !errors.Is(err, unix.EAGAIN)
 		})
 		switch {
 		case peekErr != nil || err != nil:
