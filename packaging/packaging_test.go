@@ -79,3 +79,23 @@ func TestAccountsAreTheSameEverywhere(t *testing.T) {
 		t.Errorf("scripts/preinstall lacks %q", want)
 	}
 }
+
+// A file in one of these places would take effect by being installed: guard.toml
+// switches system mode on, and the polkit rule is worth root.
+func TestPackagesHaveNoSwitch(t *testing.T) {
+	list, err := os.ReadFile("nfpm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := regexp.MustCompile(`dst: ([^,}]+)`).FindAllStringSubmatch(string(list), -1)
+	if len(targets) < 10 {
+		t.Fatalf("found only %d targets in nfpm.yaml", len(targets))
+	}
+	for _, m := range targets {
+		target := strings.TrimSpace(m[1])
+		if strings.HasSuffix(target, "guard.toml") || strings.Contains(target, "polkit") ||
+			strings.HasSuffix(target, ".rules") && !strings.HasPrefix(target, "/usr/share/doc/") {
+			t.Errorf("the packages install %q", target)
+		}
+	}
+}
