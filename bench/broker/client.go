@@ -101,9 +101,9 @@ func (o order) run() (s slice) {
 	if o.Changes {
 		tool, input, want = "Bash", bashInput, "checkpoint 7"
 	}
-	dial := dialPoller
-	if o.Clients == 1 {
-		dial = dialBlocking
+	dial, err := o.settle()
+	if err != nil {
+		return slice{Error: err.Error()}
 	}
 	began, end := now(), now().Add(time.Duration(o.ForNS))
 	var mu sync.Mutex
@@ -116,7 +116,7 @@ func (o order) run() (s slice) {
 				body := fmt.Appendf(nil, payload, tool, input, fmt.Sprintf(number, calls.Add(1)))
 				frame := wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Flags: wire.FlagStdinParent, Body: body})
 				at = now()
-				err = call(checked(dial), o.Socket, frame, want)
+				err = call(dial, o.Socket, frame, want)
 				after := now()
 				took, at = append(took, int64(after.Sub(at))), after
 			}
@@ -131,6 +131,19 @@ func (o order) run() (s slice) {
 	wg.Wait()
 	s.ForNS = int64(now().Sub(began))
 	return s
+}
+
+// settle puts the clients where they belong: one thread that waits in the kernel
+// on a processor of its own, or many on the poller.
+func (o order) settle() (dialer, error) {
+	at, err := processors()
+	if err != nil {
+		return nil, err
+	}
+	if o.Clients == 1 {
+		return dialBlocking, keep(os.Getpid(), &at.client)
+	}
+	return dialPoller, keep(os.Getpid(), &at.all)
 }
 
 // call is one call as the gate makes it, and has to pass.

@@ -3,27 +3,12 @@ package main
 import (
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"leaseguard.internal/internal/safepath"
 )
 
-// dialer makes a connection to a server, broker or echo, after it has made sure
-// that nobody else can have put the socket there, as guard's programs do.
+// dialer makes a connection to a server, broker or echo.
 type dialer func(socket string) (io.ReadWriteCloser, error)
-
-func checked(dial dialer) dialer {
-	uid := uint32(os.Getuid()) //nolint:gosec // the kernel's uids are 32 bits
-	return func(socket string) (io.ReadWriteCloser, error) {
-		if err := safepath.Dir(filepath.Dir(socket), uid); err != nil {
-			return nil, err
-		}
-		return dial(socket)
-	}
-}
 
 // dialPoller is for many clients: threads that block would keep each other from
 // the scheduler's two places.

@@ -56,3 +56,14 @@ func TestQuantile(t *testing.T) {
 		t.Errorf("quantiles of %v", values)
 	}
 }
+
+// TestProcessors: no processor is lost, and only one alone is both sides'.
+func TestProcessors(t *testing.T) {
+	s, err := processors()
+	if err != nil || s.client.Count() != 1 || s.servers.Count() == 0 {
+		t.Fatalf("client has %d, servers have %d of %d, %v", s.client.Count(), s.servers.Count(), s.all.Count(), err)
+	}
+	if n := s.all.Count(); n > 1 && s.servers.Count() != n-1 {
+		t.Errorf("servers have %d of %d", s.servers.Count(), n)
+	}
+}

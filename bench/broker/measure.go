@@ -23,9 +23,11 @@ func (r *rig) session(parent, kind string, argv ...string) (home, caller, error)
 	if err != nil {
 		return h, caller{}, err
 	}
-	if _, err := r.start(h, nil, append([]string{filepath.Join(r.dir, kind, "guard-broker")}, argv...)...); err != nil {
+	broker, err := r.start(h, nil, append([]string{filepath.Join(r.dir, kind, "guard-broker")}, argv...)...)
+	if err != nil {
 		return h, caller{}, err
 	}
+	h.broker = broker.pid
 	if err := eventually("the broker to listen", func() error { _, err := os.Stat(h.socket()); return err }); err != nil {
 		return h, caller{}, err
 	}
@@ -33,13 +35,13 @@ func (r *rig) session(parent, kind string, argv ...string) (home, caller, error)
 	if err != nil {
 		return h, caller{}, err
 	}
-	in, err := r.start(h, writer, filepath.Join(r.dir, kind, "guard-gate"), "-role", "host")
+	anchor, err := r.start(h, writer, filepath.Join(r.dir, kind, "guard-gate"), "-role", "host")
 	if err != nil {
 		return h, caller{}, err
 	}
 	_ = writer.Close()
 	r.stops = append(r.stops, reader.Close)
-	c := caller{in: in, out: bufio.NewReaderSize(reader, 1<<16)}
+	c := caller{in: anchor.stdin, out: bufio.NewReaderSize(reader, 1<<16)}
 	return h, c, eventually("a first call", func() error { // its gate has to be heard before a lease can be given
 		_, err := c.do(order{Socket: h.socket(), File: r.file(), Clients: 1, ForNS: int64(sliceTime)})
 		return err
@@ -76,7 +78,8 @@ func authorize(r *rig, rounds int, out io.Writer) (float64, error) {
 		return 0, err
 	}
 	socket := other.socket()
-	if _, err := r.start(other, nil, r.self, "-role", "echo", socket); err != nil {
+	server, err := r.start(other, nil, r.self, "-role", "echo", socket)
+	if err != nil {
 		return 0, err
 	}
 	if err := eventually("the echo to listen", func() error { _, err := os.Stat(socket); return err }); err != nil {
@@ -85,6 +88,12 @@ func authorize(r *rig, rounds int, out io.Writer) (float64, error) {
 	fmt.Fprintf(out, "%-32s %9s %9s %9s   %9s %9s %9s\n", "dial, one read, close", "p50 us", "p99 us", "calls/s", "echo p50", "p99", "calls/s")
 	ratio := 0.0
 	for _, clients := range []int{1, 8, 64} {
+		together := func() error { return nil }
+		if clients == 1 {
+			if together, err = apart(h.broker, server.pid); err != nil {
+				return 0, err
+			}
+		}
 		var broker, echo []slice
 		var ratios []float64
 		for range rounds {
@@ -103,6 +112,9 @@ func authorize(r *rig, rounds int, out io.Writer) (float64, error) {
 			median(broker, .5), median(broker, .99), rate(broker), median(echo, .5), median(echo, .99), rate(echo))
 		if clients == 1 {
 			ratio = quantile(ratios, .5)
+		}
+		if err := together(); err != nil {
+			return 0, err
 		}
 	}
 	return ratio, nil

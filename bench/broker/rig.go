@@ -101,7 +101,10 @@ func (r *rig) close() error {
 }
 
 // home is one broker's surroundings.
-type home struct{ env []string }
+type home struct {
+	env    []string
+	broker int // pid
+}
 
 // newHome makes the directories of one broker below parent.
 func (r *rig) newHome(parent string) (home, error) {
@@ -131,19 +134,26 @@ func (h home) get(name string) string {
 
 func (h home) socket() string { return filepath.Join(h.get("XDG_RUNTIME_DIR"), "guard", "broker.sock") }
 
+// child is a process of the run.
+type child struct {
+	pid   int
+	stdin io.WriteCloser
+}
+
 // start runs a program until its stdin ends, and longer until it obeys SIGTERM.
-func (r *rig) start(h home, stdout io.Writer, argv ...string) (stdin io.WriteCloser, err error) {
+func (r *rig) start(h home, stdout io.Writer, argv ...string) (child, error) {
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // programs of ours
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = h.env, r.dir, stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if filepath.Base(argv[0]) == "guard-broker" {
 		cmd.Stderr = nil // its log
 	}
-	if stdin, err = cmd.StdinPipe(); err != nil {
-		return nil, err
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return child{}, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return child{}, err
 	}
 	r.stops = append(r.stops, func() error {
 		_ = stdin.Close()
@@ -151,7 +161,7 @@ func (r *rig) start(h home, stdout io.Writer, argv ...string) (stdin io.WriteClo
 		_ = cmd.Wait()                          // by whatever way it ends, it has measured by now
 		return nil
 	})
-	return stdin, nil
+	return child{cmd.Process.Pid, stdin}, nil
 }
 
 // eventually waits for a thing that another process does.
