@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -50,7 +51,7 @@ func keep(pid int, on *unix.CPUSet) error {
 			if err != nil {
 				return err
 			}
-			if err := unix.SchedSetaffinity(id, on); err != nil && err != unix.ESRCH { //nolint:errorlint // unix wraps none
+			if err := unix.SchedSetaffinity(id, on); err != nil && !errors.Is(err, unix.ESRCH) {
 				return fmt.Errorf("binding thread %d: %w", id, err)
 			}
 		}

@@ -79,12 +79,13 @@ func (c Command) stopSystem(ctx context.Context) error {
 		}
 		return nil
 	}
+	// Half an installation has no broker to ask, and what listens may be none of ours.
 	p, err := c.paths()
 	if err != nil || p.Mode != paths.System {
-		return nil // half an installation, with no broker to ask
+		return nil //nolint:nilerr // nothing of ours to stop
 	}
 	if up, err := client.Running(ctx, p); err != nil || !up {
-		return nil //nolint:nilerr // what listens there isn't a broker of ours
+		return nil //nolint:nilerr // likewise
 	}
 	return c.stop(ctx, p)
 }

@@ -1,171 +1,169 @@
 package main
 
 // lastAttacks are the attacks from 13 on.
-func lastAttacks() []mutant {
-	return []mutant{
-		{
-			name: "attack-14a", breaks: "attack 14a is refused: registered twice",
-			file: "broker/session/add.go",
-			old:  `	if other := r.byAnchor[id]; other != nil {`, new: `	if other := r.byAnchor[id]; other != nil && false {`,
-			pkg: "./e2e/attacks", test: "TestAttack14_SecondRegistration", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-14b", breaks: "attack 14b is refused: inside a session",
-			file: "broker/session/add.go",
-			old:  `		if other := r.byAnchor[up]; other != nil {`, new: `		if other := r.byAnchor[up]; other != nil && false {`,
-			pkg: "./e2e/attacks", test: "TestAttack14_SecondRegistration", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-14c", breaks: "attack 14c is refused: around a session",
-			file: "broker/session/add.go",
-			old:  `	if below := r.below(id); below != nil {`, new: `	if below := r.below(id); below != nil && false {`,
-			pkg: "./e2e/attacks", test: "TestAttack14_SecondRegistration", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-15", breaks: "attack 15 is refused: one token, many promotions",
-			file: "broker/leases.go",
-			old: `		b.replayed(rec)
+var lastAttacks = []mutant{
+	{
+		name: "attack-14a", breaks: "attack 14a is refused: registered twice",
+		file: "broker/session/add.go",
+		old:  `	if other := r.byAnchor[id]; other != nil {`, new: `	if other := r.byAnchor[id]; other != nil && false {`,
+		pkg: "./e2e/attacks", test: "TestAttack14_SecondRegistration", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-14b", breaks: "attack 14b is refused: inside a session",
+		file: "broker/session/add.go",
+		old:  `		if other := r.byAnchor[up]; other != nil {`, new: `		if other := r.byAnchor[up]; other != nil && false {`,
+		pkg: "./e2e/attacks", test: "TestAttack14_SecondRegistration", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-14c", breaks: "attack 14c is refused: around a session",
+		file: "broker/session/add.go",
+		old:  `	if below := r.below(id); below != nil {`, new: `	if below := r.below(id); below != nil && false {`,
+		pkg: "./e2e/attacks", test: "TestAttack14_SecondRegistration", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-15", breaks: "attack 15 is refused: one token, many promotions",
+		file: "broker/leases.go",
+		old: `		b.replayed(rec)
 		return store.ErrTokenUsed`,
-			new: `		return store.ErrTokenUsed`,
-			pkg: "./e2e", test: "TestAttack15_OneTokenManyPromotes", slow: true,
-		},
-		{
-			name: "attack-16", breaks: "attack 16 is refused: killed between begin and verified",
-			file: "broker/leases.go",
-			old: `	if _, err := b.store.ConsumeToken(ctx, rec); err != nil {
+		new: `		return store.ErrTokenUsed`,
+		pkg: "./e2e", test: "TestAttack15_OneTokenManyPromotes", slow: true,
+	},
+	{
+		name: "attack-16", breaks: "attack 16 is refused: killed between begin and verified",
+		file: "broker/leases.go",
+		old: `	if _, err := b.store.ConsumeToken(ctx, rec); err != nil {
 		return fmt.Errorf("consuming the token: %w", err)
 	}`,
-			new: ``,
-			pkg: "./e2e", test: "TestAttack16_KilledBetweenBeginAndVerified", slow: true,
-		},
-		{
-			name: "attack-28a", breaks: "attack 28a is refused: the gate of an orphan",
-			file: "broker/own.go",
-			old:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)`,
-			new:  `	return len(c.path) == 2 && b.installedGate(c) || c.flags&wire.FlagStdinParent == 99`,
-			pkg:  "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-28b", breaks: "attack 28b is refused: the gate below a tool",
-			file: "broker/own.go",
-			old:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)`,
-			new:  `	return c.flags&wire.FlagStdinParent != 0 && b.installedGate(c)`,
-			pkg:  "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-28c", breaks: "attack 28c is refused: another program speaks like the gate",
-			file: "broker/own.go",
-			old:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)`,
-			new:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2`,
-			pkg:  "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-13", breaks: "attack 13 is refused: another session's place",
-			file: "broker/session/registry.go",
-			old: `	if e := r.byAnchor[id]; e != nil && id.Same(e.session.Anchor.ID()) {
+		new: ``,
+		pkg: "./e2e", test: "TestAttack16_KilledBetweenBeginAndVerified", slow: true,
+	},
+	{
+		name: "attack-28a", breaks: "attack 28a is refused: the gate of an orphan",
+		file: "broker/own.go",
+		old:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)`,
+		new:  `	return len(c.path) == 2 && b.installedGate(c) || c.flags&wire.FlagStdinParent == 99`,
+		pkg:  "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-28b", breaks: "attack 28b is refused: the gate below a tool",
+		file: "broker/own.go",
+		old:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)`,
+		new:  `	return c.flags&wire.FlagStdinParent != 0 && b.installedGate(c)`,
+		pkg:  "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-28c", breaks: "attack 28c is refused: another program speaks like the gate",
+		file: "broker/own.go",
+		old:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)`,
+		new:  `	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2`,
+		pkg:  "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-13", breaks: "attack 13 is refused: another session's place",
+		file: "broker/session/registry.go",
+		old: `	if e := r.byAnchor[id]; e != nil && id.Same(e.session.Anchor.ID()) {
 		return e.session
 	}`,
-			new: `	for _, e := range r.byAnchor {
+		new: `	for _, e := range r.byAnchor {
 		return e.session
 	}`,
-			pkg: "./e2e/attacks", test: "TestAttack13_OtherSessionsPlace", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-17", breaks: "attack 17 is refused: suspend and clock steps",
-			file: "broker/lease/lease.go",
-			old:  `	case l.state == Verified && now >= l.end:`, new: `	case l.state == Verified && now < l.end-l.end:`,
-			pkg: "./broker", test: "TestAttack17_SuspendAndClockSteps", slow: true,
-		},
-		{
-			name: "attack-18a", breaks: "attack 18a is refused: a second broker",
-			file: "broker/lock.go",
-			old:  `	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {`,
-			new:  `	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {`,
-			pkg:  "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-18b", breaks: "attack 18b is refused: what lies there is removed",
-			file: "internal/peer/listen.go",
-			old:  `	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:`, new: `	case st.Mode&unix.S_IFMT == unix.S_IFBLK:`,
-			pkg: "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-18c", breaks: "attack 18c is refused: somebody else's socket is removed",
-			file: "internal/peer/listen.go",
-			old:  `	case st.Uid != uid:`, new: `	case st.Uid == uid+77:`,
-			pkg: "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-18d", breaks: "attack 18d is refused: an impostor listens",
-			file: "gate/exchange.go",
-			old:  `	if err != nil || peer.Uid != 0 && int64(peer.Uid) != c.uid {`, new: `	if err != nil {`,
-			pkg: "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-19", breaks: "attack 19 is refused: descriptors come in",
-			file: "internal/peer/conn.go",
-			old:  `	oob := make([]byte, credSpace)`, new: `	oob := make([]byte, credSpace+4096)`,
-			pkg: "./e2e/attacks", test: "TestAttack19_DescriptorFlood", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-20a", breaks: "attack 20a is refused: places of a tree",
-			file: "broker/pool.go",
-			old:  `	case p.trees[t] >= limit:`, new: `	case p.trees[t] >= 100*limit:`,
-			pkg: "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-20b", breaks: "attack 20b is refused: the first place of a session",
-			file: "broker/pool.go",
-			old:  `	case free <= 0, p.uids[t.uid] >= free && p.trees[t] > 0:`, new: `	case free <= 0, p.uids[t.uid] >= free:`,
-			pkg: "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-20c", breaks: "attack 20c is refused: a huge length",
-			file: "internal/wire/frame.go",
-			old:  `	if int64(control) > int64(min(lim.Control, MaxControl)) || int64(body) > int64(min(lim.Body, MaxPayload)) {`,
-			new:  `	if int64(control) > int64(min(lim.Control, MaxControl)) {`,
-			pkg:  "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-21a", breaks: "attack 21a is refused: readable by its own uid (as an ordinary user)",
-			file: "internal/harden/harden.go",
-			old:  `	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {`,
-			new:  `	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {`,
-			pkg:  "./e2e/attacks", test: "TestAttack21_TraceTheBroker", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-21b", breaks: "attack 21b is refused: privileges of the threads that ran already",
-			file: "internal/harden/harden.go",
-			old:  `	if errno == unix.ENOTSUP {`,
-			new: `	if errno == 0 {
+		pkg: "./e2e/attacks", test: "TestAttack13_OtherSessionsPlace", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-17", breaks: "attack 17 is refused: suspend and clock steps",
+		file: "broker/lease/lease.go",
+		old:  `	case l.state == Verified && now >= l.end:`, new: `	case l.state == Verified && now < l.end-l.end:`,
+		pkg: "./broker", test: "TestAttack17_SuspendAndClockSteps", slow: true,
+	},
+	{
+		name: "attack-18a", breaks: "attack 18a is refused: a second broker",
+		file: "broker/lock.go",
+		old:  `	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {`,
+		new:  `	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {`,
+		pkg:  "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-18b", breaks: "attack 18b is refused: what lies there is removed",
+		file: "internal/peer/listen.go",
+		old:  `	case st.Mode&unix.S_IFMT != unix.S_IFSOCK:`, new: `	case st.Mode&unix.S_IFMT == unix.S_IFBLK:`,
+		pkg: "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-18c", breaks: "attack 18c is refused: somebody else's socket is removed",
+		file: "internal/peer/listen.go",
+		old:  `	case st.Uid != uid:`, new: `	case st.Uid == uid+77:`,
+		pkg: "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-18d", breaks: "attack 18d is refused: an impostor listens",
+		file: "gate/exchange.go",
+		old:  `	if err != nil || peer.Uid != 0 && int64(peer.Uid) != c.uid {`, new: `	if err != nil {`,
+		pkg: "./e2e/attacks", test: "TestAttack18_SocketTakeover", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-19", breaks: "attack 19 is refused: descriptors come in",
+		file: "internal/peer/conn.go",
+		old:  `	oob := make([]byte, credSpace)`, new: `	oob := make([]byte, credSpace+4096)`,
+		pkg: "./e2e/attacks", test: "TestAttack19_DescriptorFlood", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-20a", breaks: "attack 20a is refused: places of a tree",
+		file: "broker/pool.go",
+		old:  `	case p.trees[t] >= limit:`, new: `	case p.trees[t] >= 100*limit:`,
+		pkg: "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-20b", breaks: "attack 20b is refused: the first place of a session",
+		file: "broker/pool.go",
+		old:  `	case free <= 0, p.uids[t.uid] >= free && p.trees[t] > 0:`, new: `	case free <= 0, p.uids[t.uid] >= free:`,
+		pkg: "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-20c", breaks: "attack 20c is refused: a huge length",
+		file: "internal/wire/frame.go",
+		old:  `	if int64(control) > int64(min(lim.Control, MaxControl)) || int64(body) > int64(min(lim.Body, MaxPayload)) {`,
+		new:  `	if int64(control) > int64(min(lim.Control, MaxControl)) {`,
+		pkg:  "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-21a", breaks: "attack 21a is refused: readable by its own uid (as an ordinary user)",
+		file: "internal/harden/harden.go",
+		old:  `	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {`,
+		new:  `	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {`,
+		pkg:  "./e2e/attacks", test: "TestAttack21_TraceTheBroker", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-21b", breaks: "attack 21b is refused: privileges of the threads that ran already",
+		file: "internal/harden/harden.go",
+		old:  `	if errno == unix.ENOTSUP {`,
+		new: `	if errno == 0 {
 		return nil
 	}
 	if errno == unix.ENOTSUP {`,
-			pkg: "./e2e/attacks", test: "TestAttack21_TraceTheBroker", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-23", breaks: "attack 23 is refused: the broker is killed",
-			file: "gate/gate.go",
-			old:  `	exitDeny, ticksPerSecond = 2, 100 // what every host takes for a deny; times(2), a clock that nobody can set`,
-			new:  `	exitDeny, ticksPerSecond = 1, 100`,
-			pkg:  "./e2e/attacks", test: "TestAttack23_KillTheBroker", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-24", breaks: "attack 24 is refused: the environment names the broker",
-			file: "gate/exchange.go",
-			old:  `	at := &syscall.SockaddrUnix{Name: c.socket}`,
-			new: `	if s, ok := syscall.Getenv("GUARD_SOCKET"); ok {
+		pkg: "./e2e/attacks", test: "TestAttack21_TraceTheBroker", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-23", breaks: "attack 23 is refused: the broker is killed",
+		file: "gate/gate.go",
+		old:  `	exitDeny, ticksPerSecond = 2, 100 // what every host takes for a deny; times(2), a clock that nobody can set`,
+		new:  `	exitDeny, ticksPerSecond = 1, 100`,
+		pkg:  "./e2e/attacks", test: "TestAttack23_KillTheBroker", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-24", breaks: "attack 24 is refused: the environment names the broker",
+		file: "gate/exchange.go",
+		old:  `	at := &syscall.SockaddrUnix{Name: c.socket}`,
+		new: `	if s, ok := syscall.Getenv("GUARD_SOCKET"); ok {
 		c.socket = s
 	}
 	at := &syscall.SockaddrUnix{Name: c.socket}`,
-			pkg: "./e2e/attacks", test: "TestAttack24_RedirectedGate", tags: "attacks", slow: true,
-		},
-		{
-			name: "attack-25a", breaks: "attack 25a is refused: names in reasons",
-			file: "internal/verdict/reason.go",
-			old:  `	q := strconv.QuoteToASCII(s)`,
-			new:  "\tq := `\"` + s + `\"`\n\t_ = strconv.QuoteToASCII",
-			pkg:  "./e2e/attacks", test: "TestAttack25_HostileNames", tags: "attacks", slow: true,
-		},
-	}
+		pkg: "./e2e/attacks", test: "TestAttack24_RedirectedGate", tags: "attacks", slow: true,
+	},
+	{
+		name: "attack-25a", breaks: "attack 25a is refused: names in reasons",
+		file: "internal/verdict/reason.go",
+		old:  `	q := strconv.QuoteToASCII(s)`,
+		new:  "\tq := `\"` + s + `\"`\n\t_ = strconv.QuoteToASCII",
+		pkg:  "./e2e/attacks", test: "TestAttack25_HostileNames", tags: "attacks", slow: true,
+	},
 }
