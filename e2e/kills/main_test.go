@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func build(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker") //nolint:gosec // its own source
+	cmd := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker")
 	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
@@ -151,8 +152,7 @@ const (
 // operate asks as an operator. detail is the token that was minted, or the code
 // of the refusal.
 func (w *world) operate(ctl wire.Control) (out, detail string) {
-	switch ctl.Verb {
-	case wire.VerbVerify, wire.VerbApprove, wire.VerbRenew, wire.VerbPromote:
+	if slices.Contains([]wire.Verb{wire.VerbVerify, wire.VerbApprove, wire.VerbRenew, wire.VerbPromote}, ctl.Verb) {
 		ctl.Documents = []wire.Document{{Name: "AGENTS.md", Missing: true}}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -183,7 +183,7 @@ func (w *world) call(session, tool, use string) (out, detail string, err error) 
 	case errors.Is(err, agenttest.ErrEnded):
 		return unknown, "", err
 	case err != nil:
-		return unknown, "", nil // the broker died over it
+		return unknown, "", nil //nolint:nilerr // the broker died over it
 	}
 	verdict, reason := a.Read()
 	if verdict == "pass" {

@@ -95,7 +95,9 @@ func TestAnchorsSurviveARestart(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-s.ended
+	if err := <-s.ended; err == nil {
+		t.Fatal("a killed broker ended by itself")
+	}
 
 	s = m.start()
 	m.await("READY=1", s)
@@ -105,7 +107,9 @@ func TestAnchorsSurviveARestart(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-s.ended
+	if err := <-s.ended; err == nil {
+		t.Fatal("a killed broker ended by itself")
+	}
 
 	// What is kept under a session's name is held against what is stored of it: the
 	// pidfd of another process is not its anchor, and then nothing else is.
