@@ -175,9 +175,9 @@ func (a *agent) call(t testing.TB, tool, input, want string) {
 func status(t testing.TB) wire.Status {
 	t.Helper()
 	var st wire.Status
-	out, err := exec.Command(programs+"/guard", "status", "--json").Output()
+	out, err := exec.Command(programs+"/guard", "status", "--json").CombinedOutput()
 	if err != nil {
-		t.Fatalf("guard status: %v: %s", err, err.(*exec.ExitError).Stderr)
+		t.Fatalf("guard status: %v: %s", err, out)
 	}
 	if err := json.Unmarshal(out, &st); err != nil {
 		t.Fatal(err)
@@ -279,6 +279,11 @@ func (c *confined) stop(t testing.TB) {
 	if err := c.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	c.endsWell(t)
+}
+
+func (c *confined) endsWell(t testing.TB) {
+	t.Helper()
 	select {
 	case err := <-c.ended:
 		if err != nil || strings.Contains(c.stderr.String(), "SIGSYS") {
@@ -287,4 +292,18 @@ func (c *confined) stop(t testing.TB) {
 	case <-time.After(5 * time.Second):
 		t.Errorf("the broker runs on 5 s after SIGTERM\n%s", c.stderr)
 	}
+}
+
+// Where no systemd runs, the broker itself is told to stop.
+func TestUninstallStopsTheBroker(t *testing.T) {
+	bare(t)
+	run(t, programs+"/guard", "init", "--system", "--self", "none")
+	people(t)
+	run(t, "install", "-m", "0600", "/dev/null", "/etc/guard/zvm.secret")
+	c := startConfined(t)
+	out := run(t, programs+"/guard", "uninstall", "--system", "--yes")
+	if !strings.Contains(out, "broker stopped: nobody has authority") || !strings.Contains(out, `removed "/etc/guard/guard.toml"`) {
+		t.Errorf("guard uninstall --system says %s", out)
+	}
+	c.endsWell(t)
 }
