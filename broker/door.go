@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
+	"sync"
 	"time"
 
 	"leaseguard.internal/broker/lease"
@@ -40,6 +41,7 @@ type guest struct {
 	path    []session.Step   // from the peer up to the anchor
 	outside bool             // it is proved to be in none
 	busy    *busy            // it is to hear no more than this; nil: it is heard
+	leave   func()           // gives the place back; more than once does nothing
 }
 
 // busy says who has taken all that there is for them.
@@ -128,21 +130,21 @@ func (b *Broker) receiveGuest(ctx context.Context, conn *peer.Conn, d *door) {
 			b.opt.Log.Error("a connection's handler panicked", "panic", r, "stack", string(debug.Stack()))
 		}
 	}()
-	g, leave, ok := b.admitGuest(conn, d)
+	g, ok := b.admitGuest(conn, d)
 	if !ok {
 		return
 	}
-	defer leave()
+	defer g.leave()
 	d.serve(ctx, conn, g)
 }
 
 // admitGuest finds out who connected and takes their place.
-func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, leave func(), ok bool) {
+func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, ok bool) {
 	defer func() { <-d.looking }()
 	p, err := conn.Authenticate()
 	if err != nil {
 		b.opt.Log.Info("refusing a peer", "error", err)
-		return guest{}, nil, false
+		return guest{}, false
 	}
 	g.peer = p
 	g.session, g.path, err = b.sessions.Find(p.Process())
@@ -150,8 +152,11 @@ func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, leave func(), ok
 	if err != nil && !g.outside {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
 	}
-	leave, ok = d.place(&g)
-	return g, leave, ok
+	leave, ok := d.place(&g)
+	if ok {
+		g.leave = sync.OnceFunc(leave)
+	}
+	return g, ok
 }
 
 // unheard lowers the lease of a session whose connection can't be taken in: it

@@ -65,6 +65,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	}
 	if v.Kind == verdict.Pass && c.class == classMutator {
 		v = b.commit(ctx, c, v)
+		g.leave() // who has its answer may ask again at once
 		b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
 		b.digest(c)
 		return
@@ -76,6 +77,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 		}
 	}
 	r := b.outcome(c, v)
+	g.leave()
 	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
 	b.recordCall(r, c.event.Input) // it grants nothing, so that nobody has to wait for it
 	b.digest(c)

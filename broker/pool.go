@@ -11,8 +11,9 @@ import (
 //
 // Nobody's flood takes a place of another's. A tree has at most the limit that
 // it is given. A uid has no more places than it leaves free, so there is always
-// room for the next one; a tree that has none gets its first one beyond that
-// share, so that one session doesn't lack what others of its uid take.
+// room for the next one; beyond that share a tree gets its first few, so that one
+// session doesn't lack what others of its uid take, as long as a quarter of all
+// is left to other uids.
 type pool struct {
 	mu    sync.Mutex
 	all   int
@@ -26,6 +27,9 @@ type tree struct {
 	uid     uint32
 	session *session.Session // nil: the uid's processes that are in no session
 }
+
+// firstFew places are given to a tree beyond its uid's share.
+const firstFew = 4
 
 func newPool(all int) *pool {
 	return &pool{all: all, trees: map[tree]int{}, uids: map[uint32]int{}}
@@ -48,7 +52,7 @@ func (p *pool) take(t tree, limit int) (leave func(), f full) {
 	switch {
 	case p.trees[t] >= limit:
 		return nil, treeFull
-	case free <= 0, p.uids[t.uid] >= free && p.trees[t] > 0:
+	case free <= 0, p.uids[t.uid] >= free && (p.trees[t] >= firstFew || free <= p.all/4):
 		return nil, uidFull
 	}
 	p.used++

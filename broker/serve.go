@@ -48,6 +48,7 @@ func (b *Broker) turnAway(conn *peer.Conn, g guest, h wire.Header) {
 		b.unheard(g)
 	}
 	b.drain(conn, h, busyTime)
+	g.leave()
 	if h.Kind == wire.KindEvent {
 		b.reply(conn, dialect.Render(h.Host, h.Role, dialect.Event{}, g.busy.verdict()))
 		return

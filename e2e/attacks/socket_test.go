@@ -225,7 +225,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 			}
 			w.expect(good, "Read", "pass")
 			w.expect(good, "Write", "pass")
-			if n := w.inFlight(); n > 32 {
+			if n := w.inFlight(); n > 32 { // those of the flood
 				t.Errorf("%d connections are heard", n)
 			}
 			w.guard("revoke", id)

@@ -115,7 +115,7 @@ var lastAttacks = []mutant{
 	{
 		name: "attack-20b", breaks: "attack 20b is refused: the first place of a session",
 		file: "broker/pool.go",
-		old:  `	case free <= 0, p.uids[t.uid] >= free && p.trees[t] > 0:`, new: `	case free <= 0, p.uids[t.uid] >= free:`,
+		old:  `	case free <= 0, p.uids[t.uid] >= free && (p.trees[t] >= firstFew || free <= p.all/4):`, new: `	case free <= 0, p.uids[t.uid] >= free:`,
 		pkg: "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
 	},
 	{
