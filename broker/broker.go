@@ -115,7 +115,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	if b.epoch, err = newEpoch(); err != nil {
 		return nil, err
 	}
-	set, err := newSettings(Loaded{opt.Config, opt.Checkpoints, opt.Close})
+	set, err := newSettings(Loaded{opt.Config, opt.Checkpoints, opt.Close}, b.started)
 	if err != nil {
 		return nil, err
 	}

@@ -69,11 +69,12 @@ func (b *Broker) replaceSettings() (changed bool, err error) {
 	if b.opt.Reload == nil {
 		return false, errors.New("reloading the configuration: this broker was given no file")
 	}
+	read := b.opt.Clock.Wall()
 	loaded, err := b.opt.Reload()
 	if err != nil {
 		return false, err
 	}
-	next, err := newSettings(loaded)
+	next, err := newSettings(loaded, read)
 	if err != nil {
 		loaded.close()
 		return false, err

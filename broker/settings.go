@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"time"
 
 	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/config"
@@ -12,13 +13,14 @@ import (
 // so that no decision is half of one file and half of another.
 type settings struct {
 	config      *config.Config
+	read        time.Time // when guard.toml was
 	catalog     *catalog.Catalog
 	checkpoints Checkpoints // nil: no ZVM is configured, and no mutator can pass
 	operators   named       // of identity.operators
 	close       func()      // ends checkpoints
 }
 
-func newSettings(l Loaded) (*settings, error) {
+func newSettings(l Loaded, read time.Time) (*settings, error) {
 	cfg := l.Config
 	c, err := catalog.New(cfg.Tools)
 	if err != nil {
@@ -28,7 +30,7 @@ func newSettings(l Loaded) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &settings{config: cfg, catalog: c, checkpoints: l.Checkpoints, operators: operators, close: l.close}, nil
+	return &settings{config: cfg, read: read, catalog: c, checkpoints: l.Checkpoints, operators: operators, close: l.close}, nil
 }
 
 // outdated says whether others have taken the place of set. What was granted or

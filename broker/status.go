@@ -37,7 +37,7 @@ func (b *Broker) status(only *session.Session) *wire.Status {
 func (b *Broker) brokerStatus() wire.BrokerStatus {
 	st := wire.BrokerStatus{
 		PID: os.Getpid(), Version: b.opt.Version, Mode: b.opt.Paths.Mode, UID: b.opt.UID, BootID: b.bootID, Epoch: b.epoch,
-		Started: b.started, Config: b.settings().config.Path, RunDir: b.opt.Paths.RunDir, StateDir: b.opt.Paths.StateDir, ZVM: "none",
+		Started: b.started, Config: b.settings().config.Path, ConfigRead: b.settings().read, RunDir: b.opt.Paths.RunDir, StateDir: b.opt.Paths.StateDir, ZVM: "none",
 		Assurance: wire.Assurance{Identity: string(b.level), Operator: b.operatorProof(), Cgroup: b.fences.level()},
 		InFlight:  b.calls.taken(),
 	}

@@ -271,6 +271,9 @@ func (c *confined) reload(t testing.TB, a *agent) {
 		t.Fatal(err)
 	}
 	await(t, "the new ttl", func() bool { return strings.Contains(operator(t, "approve", a.id), "VERIFIED for 2m0s") })
+	if out := operator(t, "status"); strings.Contains(out, "changed since") {
+		t.Errorf("after the reload guard status says %s", out)
+	}
 }
 
 // stop ends the broker as a service manager does.

@@ -178,6 +178,7 @@ type BrokerStatus struct {
 	Epoch      string    `json:"epoch"`
 	Started    time.Time `json:"started"`
 	Config     string    `json:"config"`
+	ConfigRead time.Time `json:"config_read"` // when what is in force was read: at the start, or by a reload
 	RunDir     string    `json:"run_dir"`
 	StateDir   string    `json:"state_dir"`
 	ZVM        string    `json:"zvm"` // url, or "none"

@@ -107,7 +107,10 @@ func asideText(aside string, b wire.BrokerStatus) string {
 // configText is the guard.toml that the broker loaded, and whether that is still
 // what stands there.
 func (c Command) configText(b wire.BrokerStatus) string {
-	const next = ". Next: guard broker restart"
+	next := ". Next: guard broker restart"
+	if b.Mode == paths.System {
+		next = ". Next: systemctl reload guard-broker"
+	}
 	p, err := c.paths()
 	if err != nil {
 		return orText(b.Config, "none: defaults")
@@ -122,7 +125,7 @@ func (c Command) configText(b wire.BrokerStatus) string {
 		return verdict.Object(b.Config) + ", and not " + verdict.Object(p.Config) + " of this shell's environment"
 	case err != nil:
 		return verdict.Object(b.Config) + ", which is not there any more" + next
-	case at.ModTime().After(b.Started):
+	case at.ModTime().After(b.ConfigRead):
 		return verdict.Object(b.Config) + ", changed since it was loaded" + next
 	}
 	return verdict.Object(b.Config)

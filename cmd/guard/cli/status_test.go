@@ -144,7 +144,7 @@ func TestConfigText(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := c.configText(wire.BrokerStatus{Config: tc.loaded, Started: tc.started}); !strings.HasSuffix(got, tc.want) {
+			if got := c.configText(wire.BrokerStatus{Config: tc.loaded, ConfigRead: tc.started}); !strings.HasSuffix(got, tc.want) {
 				t.Errorf("config %q, want %q", got, tc.want)
 			}
 		})
