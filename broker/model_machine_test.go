@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -130,8 +131,7 @@ func (m *machine) look(point string) {
 // operator asks through the operators' socket, as this process, which is in no
 // session. What fails is no grant, whatever the reason.
 func (m *machine) operator(ctl wire.Control) (wire.Result, bool) {
-	switch ctl.Verb {
-	case wire.VerbVerify, wire.VerbApprove, wire.VerbRenew, wire.VerbPromote:
+	if slices.Contains([]wire.Verb{wire.VerbVerify, wire.VerbApprove, wire.VerbRenew, wire.VerbPromote}, ctl.Verb) {
 		ctl.Documents = []wire.Document{{Name: "AGENTS.md", Missing: true}}
 	}
 	r, err := client.Dial(m.opt.Paths).Do(context.Background(), ctl, nil)
