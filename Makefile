@@ -22,9 +22,16 @@ OVERLAYS ?=
 # Build tags of the tests that have targets of their own.
 TAGS := attacks,faults,hosts,kills,load,system
 
+# Packages that behave otherwise for root than for anybody else.
+BY_UID := ./broker ./cmd/guard/cli ./e2e ./gate ./launcher ./internal/client ./internal/passphrase ./internal/paths \
+	./internal/peer ./internal/safepath ./internal/sdunit ./internal/tree
+
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: build test race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test attacks faults kills overlays nightly clean
+.PHONY: help build test test-user race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test attacks faults kills overlays nightly clean
+
+help: ## what each target is for
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
 
 build: ## the programs, into bin/
 	@mkdir -p bin
@@ -33,6 +40,9 @@ build: ## the programs, into bin/
 test: ## all tests; again with failpoints where a package has them
 	go test ./...
 	@packages=$$(tools/list failpoint); set -x; go test -tags failpoint $$packages
+
+test-user: ## the tests whose outcome depends on who runs them, by an ordinary user; root makes one for it
+	tools/test-user $(BY_UID)
 
 race: ## the same under the race detector
 	CGO_ENABLED=1 go test -race ./...
@@ -126,7 +136,7 @@ nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) overlays OVERLAYS=-all
 	CGO_ENABLED=1 go test -race -count 7 -cpu 1,2,4 -shuffle on ./broker/... ./internal/peer/...
 
-clean:
+clean: ## what the others have built
 	rm -rf bin dist
 
 bin/tools/nfpm: tools/nfpm/go.mod tools/nfpm/go.sum

@@ -27,6 +27,7 @@ var blanks = []struct {
 	{regexp.MustCompile(`nonce [0-9a-f]{32}`), "nonce NONCE"},
 	{regexp.MustCompile(`/tmp/[^ "']*?/(run|config|state)/guard`), "$1"},
 	{regexp.MustCompile(`"guard:[^"]*"`), "TAG"},
+	{regexp.MustCompile(`uid \d+ can change it: owner \d+`), "uid N can change it: owner N"},
 	{regexp.MustCompile(`/tmp/guard-[^ ":']*`), "DIR"},
 	{regexp.MustCompile(`Checkpoint \d+|checkpoint \d+`), "checkpoint N"},
 }

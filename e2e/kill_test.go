@@ -34,36 +34,42 @@ func (w *world) leaveRunning() []int {
 	file, gone := filepath.Join(w.Dir, "pids"), filepath.Join(w.Dir, "go")
 	w.must(os.WriteFile(gone, nil, 0o600))
 	w.must(os.WriteFile(file, nil, 0o600))
-	w.t.Cleanup(func() { _ = os.Remove(gone) })
+	w.t.Cleanup(func() { // also of a test that failed
+		_ = os.Remove(gone)
+		for _, pid := range numbers(file) {
+			if lives(pid) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
 	script := strings.NewReplacer("PIDS", file, "GO", gone).Replace(leftRunning)
 	answers, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", "exec >/dev/null 2>&1 </dev/null\n" + script}})
 	w.must(err)
 	if answers[0].Exit != 0 {
 		w.t.Fatalf("leaving processes: %s", answers[0].Err)
 	}
-	var text []byte
-	w.must(w.Wait(w.ctx(), func() bool {
-		text, err = os.ReadFile(file)
-		w.must(err)
-		return strings.Count(string(text), "\n") == 4
-	}))
-	var pids []int
-	for _, line := range strings.Fields(string(text)) {
-		pid, err := strconv.Atoi(line)
-		w.must(err)
+	w.must(w.Wait(w.ctx(), func() bool { return len(numbers(file)) == 4 }))
+	pids := numbers(file)
+	for _, pid := range pids {
 		if !lives(pid) {
 			w.t.Fatalf("process %d doesn't run", pid)
 		}
-		pids = append(pids, pid)
 	}
-	w.t.Cleanup(func() { // of a test that failed
-		for _, pid := range pids {
-			if lives(pid) {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-		}
-	})
 	return pids
+}
+
+// numbers are those of a file's lines that are complete.
+func numbers(file string) (list []int) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if n, err := strconv.Atoi(strings.TrimSuffix(line, "\n")); err == nil && strings.HasSuffix(line, "\n") {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // lives says whether the process is there and no zombie.
@@ -114,16 +120,7 @@ func TestRevokeKill(t *testing.T) {
 	if !w.ended(again) {
 		t.Errorf("of %v some live", again)
 	}
-	w.must(w.Wait(w.ctx(), func() bool {
-		n := 0
-		w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
-			if r.Code == "tree_ended" && r.Session == w.agent.Session {
-				n++
-			}
-			return nil
-		}))
-		return n == 2
-	}))
+	w.must(w.Wait(w.ctx(), func() bool { return w.recorded(w.agent.Session, "tree_ended") == 2 }))
 }
 
 // TestKillSparesTheGate: a host may run a tool whose gate was killed, so a call
@@ -167,28 +164,34 @@ func TestKillToolsAtTheEndOfTheAnchor(t *testing.T) {
 	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`, extra: killTools})
 	w.approve()
 	pids := w.leaveRunning()
-	w.must(w.Wait(w.ctx(), func() bool {
-		for _, pid := range pids {
-			if !w.held(pid) {
-				return false
-			}
-		}
-		return true
-	}))
+	w.looked()
 	w.agent.End()
 	w.must(w.Wait(w.ctx(), func() bool { return w.ended(pids) }))
 }
 
-// held says whether the broker holds the process.
-func (w *world) held(pid int) bool {
-	dir := fmt.Sprintf("/proc/%d/fdinfo", w.BrokerPID())
-	entries, err := os.ReadDir(dir)
+// looked returns when the broker has looked anew at what sessions have started.
+// Nobody sees what it holds, but each round of it first ends the leases whose
+// time is over: when a second one has been ended, the round that ended the first
+// is complete.
+func (w *world) looked() {
+	w.t.Helper()
+	other := w.launch()
+	_, err := other.Call(w.ctx(), "Read", `{"file_path":"/etc/hostname"}`)
 	w.must(err)
-	for _, e := range entries {
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err == nil && strings.Contains(string(text), fmt.Sprintf("\nPid:\t%d\n", pid)) {
-			return true
-		}
+	for rounds := 1; rounds <= 2; rounds++ {
+		w.guard("approve", other.Session, "--ttl", "1s")
+		w.must(w.Wait(w.ctx(), func() bool { return w.recorded(other.Session, "expired") == rounds }))
 	}
-	return false
+}
+
+// recorded counts the session's records of a code.
+func (w *world) recorded(session, code string) (n int) {
+	w.t.Helper()
+	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+		if r.Code == code && r.Session == session {
+			n++
+		}
+		return nil
+	}))
+	return n
 }
