@@ -23,7 +23,7 @@ func TestStoppedUnderLoad(t *testing.T) {
 	times := nightly(10, 100)
 	for range times {
 		l := newLedger(w)
-		l.run(time.Duration(10+random.IntN(100))*time.Millisecond, w.stop)
+		l.run(false, time.Duration(random.IntN(50))*time.Millisecond, w.stop)
 		w.must(w.StartBroker(w.ctx()))
 		l.judge()
 		if t.Failed() {
