@@ -76,13 +76,17 @@ func TestHostileMessages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBroker(t).listen()
 			h := serve(b)
-			drained := make(chan struct{})
+			met, drained := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(drained)
-				for s := bufio.NewScanner(h.out); s.Scan(); {
+				s := bufio.NewScanner(h.out)
+				s.Scan()
+				close(met)
+				for s.Scan() {
 				}
 			}()
 			h.say(initialize, initialized)
+			<-met // what a batch is depends on the version that both have agreed on
 			go h.say(line, initialized) // nobody may read it to its end
 			err := <-h.done
 			if err == nil || strings.ContainsAny(err.Error(), "\x1b\x00") || strings.Contains(err.Error(), "lgt_") {
