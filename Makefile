@@ -134,6 +134,7 @@ nightly: lint vuln gen-check repro race ## what takes too long for each change
 	GUARD_SIZE=nightly $(MAKE) attacks faults kills load MODEL='-rapid.checks=4000 -rapid.steps=100'
 	GUARD_SIZE=nightly go test -count=1 -timeout 30m -run '^TestRandomFlips$$' ./broker/store
 	$(MAKE) overlays OVERLAYS=-all
+	$(MAKE) package-test system-test
 	CGO_ENABLED=1 go test -race -count 7 -cpu 1,2,4 -shuffle on ./broker/... ./internal/peer/...
 
 clean: ## what the others have built
