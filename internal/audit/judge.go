@@ -97,23 +97,29 @@ func checkLate(dir string, firsts []uint64, stored Head, last Record) (string, e
 	if err != nil {
 		return fmt.Sprintf("record %d: %v", stored.Seq+1, err), nil
 	}
-	late := last.stamp().at.Sub(next.stamp().at)
-	if next.BootID != last.BootID || next.Epoch != last.Epoch || late <= headEvery+lateHead {
+	if next.BootID != last.BootID || next.Epoch != last.Epoch || last.stamp().at.Sub(next.stamp().at) <= headEvery+lateHead {
 		return "", nil
 	}
+	// Between two records the machine may have slept, and nobody stores a head
+	// then: a gap counts for no more than it takes to store one.
+	late, before := time.Duration(0), next.stamp().at
 	said := false // that it couldn't be stored
 	c := cursor{dir: dir, first: segmentOf(firsts, stored.Seq)}
 	err = c.pass(func(r Record, _ []byte) error {
-		said = said || r.Seq > stored.Seq && r.Code == CodeHeadError
+		if r.Seq > stored.Seq {
+			late += min(max(r.stamp().at.Sub(before), 0), headEvery)
+			before = r.stamp().at
+			said = said || r.Code == CodeHeadError
+		}
 		return nil
 	})
 	switch {
 	case errors.Is(err, ErrMalformed):
 		return err.Error(), nil
-	case said || err != nil:
+	case said || err != nil || late <= headEvery+lateHead:
 		return "", err
 	}
-	return fmt.Sprintf("the stored head, record %d, is %s older than record %d, the last: the store is an older copy", stored.Seq, late.Round(time.Second), last.Seq), nil
+	return fmt.Sprintf("the stored head, record %d, is at least %s older than record %d, the last: the store is an older copy", stored.Seq, late.Round(time.Second), last.Seq), nil
 }
 
 // segmentOf says which segment has to hold a record; 0: none.

@@ -90,7 +90,7 @@ func TestRestoredCopies(t *testing.T) {
 		{"killed before the last head", Options{Stored: &heads[290], Runs: []string{"run2"}}, ""},
 		{"killed, then a run without a record", Options{Stored: &heads[290], Runs: []string{"run2", "run3"}}, ""},
 		{"the store of an earlier run", Options{Stored: &heads[150], Runs: []string{"run1"}}, "is of a run of the broker that the store doesn't know"},
-		{"an older copy of the same run", Options{Stored: &heads[210], Runs: []string{"run2"}}, "is 1m28s older than record 300, the last: the store is an older copy"},
+		{"an older copy of the same run", Options{Stored: &heads[210], Runs: []string{"run2"}}, "is at least 1m28s older than record 300, the last: the store is an older copy"},
 		{"nobody kept the runs yet", Options{Stored: &heads[299]}, ""},
 		{"the audit of an earlier day", Options{Stored: &Head{Seq: 400, Hash: heads[0].Hash}, Runs: []string{"run4"}}, "the end was cut"},
 		{"another machine's audit", Options{Stored: &Head{Seq: 299, Hash: heads[0].Hash}, Runs: []string{"x"}}, "it was edited"},
@@ -121,6 +121,22 @@ func TestLateHeadIsExplained(t *testing.T) {
 	}
 	closeWriter(t, w)
 	if f := faultAt(t, Options{Dir: w.opt.Dir, OnHead: ignore, Clock: fake, Stored: &first, Runs: []string{"e"}}); f != "" {
+		t.Errorf("fault %q", f)
+	}
+}
+
+// A machine that slept between two records stored no head while it slept.
+func TestSuspendIsNoOlderCopy(t *testing.T) {
+	fake := clock.NewFake(0, testWall)
+	w := open(t, Options{Clock: fake, Epoch: "e", OnHead: ignore})
+	head := appendN(t, w, 1)
+	for range 3 {
+		appendN(t, w, 1)
+		fake.Advance(8 * time.Hour)
+	}
+	appendN(t, w, 1)
+	closeWriter(t, w)
+	if f := faultAt(t, Options{Dir: w.opt.Dir, OnHead: ignore, Clock: fake, Stored: &head, Runs: []string{"e"}}); f != "" {
 		t.Errorf("fault %q", f)
 	}
 }
