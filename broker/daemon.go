@@ -32,8 +32,9 @@ every operator command start it when none runs.
 usage: guard-broker [--version | --help]
 
 It takes its paths from XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_RUNTIME_DIR and HOME
-and is configured by guard.toml (see docs/configuration.md), which it reads again
-on SIGHUP. It ends on SIGTERM, SIGINT or: guard broker stop
+and is configured by guard.toml (see docs/configuration.md, which a package puts
+below /usr/share/doc/leaseguard), which it reads again on SIGHUP. It ends on SIGTERM,
+SIGINT or: guard broker stop
 
 In system mode systemd starts it: systemctl start guard-broker.socket guard-operator.socket
 
@@ -82,8 +83,8 @@ func run(env func(string) string, log *slog.Logger) (err error) {
 		return err
 	}
 	if uid != p.BrokerUID {
-		return fmt.Errorf("starting as uid %d: in system mode the broker runs as %s (uid %d); start it with: systemctl start guard-broker.socket guard-operator.socket",
-			uid, paths.SystemUser, p.BrokerUID)
+		return fmt.Errorf("starting as uid %d: in system mode the broker runs as %s (uid %d); start it with: systemctl start guard-broker.socket guard-operator.socket; without systemd: %s",
+			uid, paths.SystemUser, p.BrokerUID, paths.Manual("install.md"))
 	}
 	manager, err := sdunit.Open(p.BrokerSocket, p.OperatorSocket)
 	if err != nil {

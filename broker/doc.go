@@ -9,37 +9,41 @@
 //
 // Where to look:
 //
-//	daemon.go    the program: surroundings, signals
-//	broker.go    start and run
-//	listen.go    its sockets, own or a service manager's; ready when all works
-//	stop.go      the end, within five seconds
-//	load.go      guard.toml and what is built by it
-//	settings.go  the settings in force, of one reading of guard.toml
-//	reload.go    others in their place
-//	state.go     store and audit at the start, and what is amiss with them
-//	door.go      who connects, looked at before a byte is read
-//	pool.go      places at a socket, by session and by uid
-//	serve.go     requests and replies of broker.sock
-//	event.go     one hook event from payload to answer
-//	decide.go    the decision table, row by row
-//	classify.go  verdicts and reasons that several rows share
-//	own.go       is the event the host's own?
-//	observe.go   what tells of lost context
-//	alarm.go     what ran, held against what was answered
-//	register.go  launchers
-//	proof.go     proofs that a client asks its gate
-//	recover.go   the session's own recovery tool
-//	operator.go  who may give orders, and which
-//	grant.go     the orders that raise authority, and revoke
-//	leases.go    the only writer of leases
-//	kill.go      the end of what a session left running
-//	fence.go     a cgroup for each session
-//	records.go   what goes into the audit
-//	status.go    what guard status shows
-//	journal.go   the same as lines of the journal
-//	keep.go      anchors' pidfds that the service manager keeps over a restart
-//	watch.go     ended anchors, ended leases, sessions after a restart
-//	ended.go     sessions that are over, for a launch that resumes one
-//	limits.go    bounds of the whole broker
-//	lock.go      one broker for each run directory
+//	daemon.go      the program: surroundings, signals
+//	broker.go      start and run
+//	listen.go      its sockets, own or a service manager's; ready when all works
+//	stop.go        the end, within five seconds
+//	load.go        guard.toml and what is built by it
+//	settings.go    the settings in force, of one reading of guard.toml
+//	reload.go      others in their place
+//	state.go       store and audit at the start, and what is amiss with them
+//	calm.go        a log that a flood can't fill
+//	door.go        who connects, looked at before a byte is read
+//	pool.go        places at a socket, by session and by uid
+//	serve.go       requests and replies of broker.sock
+//	admit.go       a hook's question, read in full and within bounds
+//	event.go       one hook event from payload to answer
+//	decide.go      the decision table, row by row
+//	classify.go    verdicts and reasons that several rows share
+//	own.go         is the event the host's own?
+//	observe.go     what tells of lost context
+//	alarm.go       what ran, held against what was answered
+//	register.go    launchers
+//	proof.go       proofs that a client asks its gate
+//	recover.go     the session's own recovery tool
+//	operator.go    orders of operator.sock, and their answers
+//	roles.go       who may give them
+//	passphrase.go  what an operator has to know to raise authority, if set
+//	grant.go       the orders that raise authority, and revoke
+//	leases.go      the only writer of leases
+//	kill.go        the end of what a session left running
+//	fence.go       a cgroup for each session
+//	records.go     what goes into the audit
+//	status.go      what guard status shows
+//	journal.go     the same as lines of the journal
+//	keep.go        anchors' pidfds that the service manager keeps over a restart
+//	watch.go       ended anchors, ended leases, sessions after a restart
+//	ended.go       sessions that are over, for a launch that resumes one
+//	limits.go      bounds of the whole broker
+//	lock.go        one broker for each run directory
 package broker

@@ -2,8 +2,11 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +23,15 @@ const (
 	scopeTime  = 3 * time.Second
 	scopePause = time.Minute
 )
+
+// noManager is where there is none to ask.
+type noManager struct{}
+
+func (noManager) Connect(context.Context) error             { return errNoManager }
+func (noManager) Start(context.Context, sdunit.Scope) error { return errNoManager }
+func (noManager) Close()                                    {}
+
+var errNoManager = errors.New("this user has no service manager")
 
 // scopes is a service manager that makes cgroups.
 type scopes interface {
@@ -45,6 +57,9 @@ func newFences(p paths.Paths) *fences {
 	if p.Mode == paths.System {
 		return &fences{manager: sdunit.SystemScopes(), patience: scopeTime}
 	}
+	if strings.HasPrefix(p.RunDir, p.StateDir) { // no XDG_RUNTIME_DIR, so no service manager of the user's either
+		return &fences{manager: noManager{}}
+	}
 	return &fences{manager: sdunit.UserScopes(filepath.Join(filepath.Dir(p.RunDir), "systemd", "private")), patience: scopeTime}
 }
 
@@ -53,7 +68,11 @@ func (b *Broker) probeFences(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, b.fences.patience)
 	defer cancel()
 	if err := b.fences.manager.Connect(ctx); err != nil {
-		b.fences.failed(err, 0)
+		again := clock.Instant(0)
+		if errors.Is(err, errNoManager) {
+			again = math.MaxInt64 // none will come
+		}
+		b.fences.failed(err, again)
 		b.opt.Log.Info("sessions get no cgroup", "error", err)
 	}
 }

@@ -22,9 +22,6 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 	if werr != nil {
 		return wire.Result{Error: werr}
 	}
-	if ctl.Verb == wire.VerbContext {
-		return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.settings().config.Lease.Context}}
-	}
 	set := b.settings()
 	arrived := s.Lease(b.opt.Clock.Now()).Lowerings()
 	docs, werr := b.documents(ctl, body)
@@ -42,6 +39,29 @@ func (b *Broker) grant(ctx context.Context, ctl wire.Control, body []byte) wire.
 		return wire.Result{Error: wireError(verdict.LeaseRevoked, "verifying session", s.ID, lease.Reloaded.String()+" while this request was served", "guard status, then try again")}
 	}
 	return r
+}
+
+// context says what a verification has to read. It gives nobody anything: status
+// and guard.toml say the same.
+func (b *Broker) context(ctl wire.Control) wire.Result {
+	s, werr := b.find(ctl)
+	if werr != nil {
+		return wire.Result{Error: werr}
+	}
+	return wire.Result{Context: &wire.Context{Session: s.ID, Generation: s.Generation, Dir: s.Dir, Documents: b.settings().config.Lease.Context}}
+}
+
+// hopeless refuses what no passphrase would help, by what status shows to the
+// same caller: nobody types one for that.
+func (b *Broker) hopeless(ctl wire.Control) *wire.Error {
+	if ctl.Verb == wire.VerbPassphrase {
+		return nil
+	}
+	s, werr := b.find(ctl)
+	if werr == nil && ctl.Verb == wire.VerbApprove && !s.Lease(b.opt.Clock.Now()).GateSeen() {
+		return b.grantError(s, lease.ErrGateUnseen)
+	}
+	return werr
 }
 
 // granting runs the verb itself. The caller holds the session's commit lock.

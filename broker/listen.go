@@ -59,7 +59,7 @@ func (b *Broker) listenAt(at place) (*peer.Listener, error) {
 	l, err := peer.Listen(at.path, at.perm)
 	if err != nil {
 		if b.opt.Paths.Mode == paths.System {
-			err = fmt.Errorf("%w; in system mode systemd makes the sockets, so run: systemctl start guard-broker.socket guard-operator.socket", err)
+			err = fmt.Errorf("%w; in system mode systemd makes the sockets, so run: systemctl start guard-broker.socket guard-operator.socket; without systemd: %s", err, paths.Manual("install.md"))
 		}
 		return nil, err
 	}

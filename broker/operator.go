@@ -86,7 +86,9 @@ func (b *Broker) verb(ctx context.Context, ctl wire.Control, body []byte) wire.R
 	case wire.VerbStop:
 		b.stop()
 		return wire.Result{}
-	case wire.VerbContext, wire.VerbVerify, wire.VerbPromote, wire.VerbApprove, wire.VerbRenew, wire.VerbPassphrase:
+	case wire.VerbContext:
+		return b.context(ctl)
+	case wire.VerbVerify, wire.VerbPromote, wire.VerbApprove, wire.VerbRenew, wire.VerbPassphrase:
 		if !b.grants.take() { // those that wait for the disk leave room for those that revoke
 			return wire.Result{Error: wireError(verdict.BrokerBusy, "running", verdict.Object(string(ctl.Verb)), "as many approvals as it can hold are being written", "try again")}
 		}

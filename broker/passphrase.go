@@ -22,6 +22,9 @@ const (
 // raise runs a verb that can raise authority: it needs all of an operator's
 // proof. What lowers it or only looks never comes here.
 func (b *Broker) raise(ctx context.Context, ctl wire.Control, body []byte) wire.Result {
+	if werr := b.hopeless(ctl); werr != nil {
+		return wire.Result{Error: werr}
+	}
 	kept, werr := b.provePassphrase(ctx, ctl)
 	switch {
 	case werr != nil:

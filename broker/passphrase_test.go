@@ -63,7 +63,7 @@ func TestPassphraseIsForRaising(t *testing.T) {
 	clear.ClearAlarm = true
 	f.sessions.ByID(s.ID).Lock("verdict_ignored")
 	for name, ctl := range map[string]wire.Control{
-		"context": {Verb: wire.VerbContext, Session: s.ID}, "verify": f.documented(wire.VerbVerify, s.ID, ""), "promote": promote,
+		"verify": f.documented(wire.VerbVerify, s.ID, ""), "promote": promote,
 		"approve": f.documented(wire.VerbApprove, s.ID, ""), "renew": f.documented(wire.VerbRenew, s.ID, ""), "clear an alarm": clear,
 		"set another": {Verb: wire.VerbPassphrase, NewPassphrase: otherWords}, "remove it": {Verb: wire.VerbPassphrase},
 	} {
@@ -86,12 +86,24 @@ func TestPassphraseIsForRaising(t *testing.T) {
 	f.do(promote, verdict.PassphraseWrong)
 	promote.Passphrase = words
 	f.do(promote, "") // a wrong passphrase burns no token
-	for _, ctl := range []wire.Control{{Verb: wire.VerbStatus}, {Verb: wire.VerbAudit}, {Verb: wire.VerbRevoke, All: true}, {Verb: wire.VerbStop}} {
+	for _, ctl := range []wire.Control{{Verb: wire.VerbStatus}, {Verb: wire.VerbAudit}, {Verb: wire.VerbContext, Session: s.ID}, {Verb: wire.VerbRevoke, All: true}, {Verb: wire.VerbStop}} {
 		f.do(ctl, "")
 	}
 	if st := f.sessions.ByID(s.ID).View(f.clock.Now()); st.State != "UNVERIFIED" {
 		t.Errorf("after the revocation it is %s", st.State)
 	}
+}
+
+// TestHopelessAsksForNothing: what no passphrase would help is refused without
+// one.
+func TestHopelessAsksForNothing(t *testing.T) {
+	f := newFixture(t, nil)
+	s := f.session()
+	f.setPassphrase("", words, "")
+	f.do(f.documented(wire.VerbApprove, "0011223344556677", ""), verdict.NoSuchSession)
+	f.do(f.documented(wire.VerbPromote, "0011223344556677", ""), verdict.NoSuchSession)
+	f.do(f.documented(wire.VerbApprove, s.ID, ""), verdict.GateUnseen)
+	f.do(f.documented(wire.VerbVerify, s.ID, ""), verdict.PassphraseNeeded)
 }
 
 // TestPassphraseLife: it is set once, changed and removed by who knows it, and
@@ -224,7 +236,7 @@ func TestOutsider(t *testing.T) {
 		{"root, unnamed", paths.System, 0, nil, named{some: true, uids: []uint32{ann}}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := &Broker{opt: Options{UID: me, Paths: paths.Paths{Mode: tt.mode, OperatorGID: operators}}, sessions: session.NewRegistry(1)}
+			b := &Broker{opt: Options{UID: me, Paths: paths.Paths{Mode: tt.mode, OperatorGID: operators}}, sessions: session.NewRegistry(1), ended: newEnded(), owners: noSubuids(t)}
 			b.current.Store(&settings{operators: tt.named})
 			if why := b.outsider(tt.uid, tt.groups); (why == "") != tt.want {
 				t.Errorf("outsider = %q", why)

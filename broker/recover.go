@@ -67,7 +67,7 @@ func (b *Broker) recover(ctx context.Context, p peer.Peer, s *session.Session, p
 	// operators.
 	ctl = wire.Control{Verb: ctl.Verb, Session: s.ID, Generation: ctl.Generation, Token: ctl.Token, Documents: ctl.Documents}
 	if ctl.Verb == wire.VerbContext {
-		return b.grant(ctx, ctl, body)
+		return b.context(ctl)
 	}
 	var hash lease.Hash
 	if ctl.Verb == wire.VerbRecoverPromote {

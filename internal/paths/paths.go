@@ -88,6 +88,10 @@ func resolve(system string, n names, env func(string) string, uid uint32) (Paths
 	}
 }
 
+// ResolveUser finds the places of uid's own broker, as they are in user mode: in
+// system mode those of one from before the machine was switched to it.
+func ResolveUser(env func(string) string, uid uint32) (Paths, error) { return userPaths(env, uid) }
+
 func userPaths(env func(string) string, uid uint32) (Paths, error) {
 	config, err := base(env, "XDG_CONFIG_HOME", ".config")
 	if err != nil {
@@ -147,7 +151,11 @@ func absolute(name, dir string) (string, error) {
 func runDir(env func(string) string, state string, uid uint32) (string, error) {
 	const name = "XDG_RUNTIME_DIR"
 	if env(name) == "" {
-		if open := worldWritable(state); open != "" {
+		switch open := worldWritable(state); open {
+		case "":
+		case state:
+			return "", fmt.Errorf("choosing a directory for sockets: %s is not set, and everybody may write %q; run: chmod go-w %q", name, state, state)
+		default:
 			return "", fmt.Errorf("choosing a directory for sockets: %s is not set, and %q is below %q, which everybody may write; set %s to a directory of your own with mode 0700", name, state, open, name)
 		}
 		return filepath.Join(state, "run"), nil

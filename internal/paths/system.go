@@ -2,6 +2,7 @@ package paths
 
 import (
 	"fmt"
+	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,33 @@ const (
 	OperatorGroup = "guard-operators"
 	AuditGroup    = "guard-audit"
 )
+
+// Managed says whether systemd runs this machine: it makes this directory early
+// as PID 1, and nobody else does.
+func Managed() bool {
+	_, err := os.Lstat("/run/systemd/system")
+	return err == nil
+}
+
+// Manual is where a document is that a message names: a package's, or that of the
+// sources.
+func Manual(name string) string {
+	const installed = "/usr/share/doc/leaseguard/"
+	if _, err := os.Lstat(installed + name); err == nil {
+		return installed + name
+	}
+	return "docs/" + name
+}
+
+// StartService says how the broker of a machine in system mode is started, also
+// where the service manager has given it up.
+func StartService() string {
+	if !Managed() {
+		return "systemd doesn't run this machine: start it as " + Manual("install.md") + " says under \"Without systemd\""
+	}
+	return "see why: journalctl -u guard-broker; then: systemctl reset-failed guard-broker.service guard-broker.socket guard-operator.socket; " +
+		"systemctl start guard-broker.socket guard-operator.socket"
+}
 
 // names finds ids of users and groups.
 type names struct {
