@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"fmt"
 
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
@@ -42,4 +43,17 @@ func CheckConfig(p paths.Paths) error {
 		return &ConfigError{err}
 	}
 	return nil
+}
+
+// unstarted says why nobody answers in system mode, where the service manager
+// holds the sockets and the broker's last words are in its journal: whoever asks
+// can read guard.toml, though not what it names.
+func unstarted(p paths.Paths, err error) error {
+	if p.Mode != paths.System {
+		return err
+	}
+	if _, fault := config.Load(p.Config, p.Mode, p.BrokerUID); fault != nil {
+		return &ConfigError{fmt.Errorf("no broker runs in system mode, since it can't start with this:\n%w\ncorrect it, then %s", fault, paths.StartService())}
+	}
+	return fmt.Errorf("%w; %s", err, paths.StartService())
 }

@@ -12,8 +12,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -38,8 +40,8 @@ var ErrAnswer = errors.New("unusable answer of the broker")
 // Client asks the broker through one of its sockets. It holds no connection:
 // there is one request on each, so that Do makes its own.
 type Client struct {
+	paths  paths.Paths
 	socket string
-	uid    uint32
 	closed bool // to who isn't an operator, by the socket's mode
 
 	ask        func(context.Context) (wire.Secret, error) // nil: nobody can be asked
@@ -48,7 +50,7 @@ type Client struct {
 
 // Dial returns a client for the broker that p leads to, through operator.sock.
 func Dial(p paths.Paths) *Client {
-	return &Client{socket: p.OperatorSocket, uid: p.BrokerUID, closed: p.Mode == paths.System}
+	return &Client{paths: p, socket: p.OperatorSocket, closed: p.Mode == paths.System}
 }
 
 // AskWith makes the client ask for the operator's passphrase when the broker
@@ -67,13 +69,13 @@ func Refused(err error, code verdict.Code) bool {
 // DialSession returns a client for what programs of a session ask, through
 // broker.sock.
 func DialSession(p paths.Paths) *Client {
-	return &Client{socket: p.BrokerSocket, uid: p.BrokerUID}
+	return &Client{paths: p, socket: p.BrokerSocket}
 }
 
 // Inside returns a client that asks as a process of a session: a launcher, or a
 // session's own recovery tool.
 func Inside(p paths.Paths) *Client {
-	return &Client{socket: p.BrokerSocket, uid: p.BrokerUID}
+	return &Client{paths: p, socket: p.BrokerSocket}
 }
 
 // Do sends one request and returns the broker's answer. A refusal is returned
@@ -100,16 +102,26 @@ func (c *Client) Do(ctx context.Context, ctl wire.Control, body []byte) (wire.Re
 func (c *Client) once(ctx context.Context, ctl wire.Control, body []byte) (wire.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	conn, err := peer.Dial(ctx, c.socket, c.uid)
+	conn, err := peer.Dial(ctx, c.socket, c.paths.BrokerUID)
 	if c.closed && errors.Is(err, fs.ErrPermission) {
 		return wire.Result{}, &wire.Error{Code: string(verdict.NotOperator), Message: verdict.Reason(verdict.NotOperator,
-			"opening", verdict.Object(c.socket), "it is for root and the group "+paths.OperatorGroup, "run it as one of them, or have root run: usermod -aG "+paths.OperatorGroup+" USER")}
+			"opening", verdict.Object(c.socket), "it is for root and the group "+paths.OperatorGroup, "run it as one of them, or have root run: usermod -aG "+paths.OperatorGroup+" USER; never for the user that an agent runs as")}
 	}
 	if err != nil {
 		return wire.Result{}, err
 	}
 	defer conn.Close()
-	return exchange(ctx, conn, ctl, body)
+	res, err := exchange(ctx, conn, ctl, body)
+	return res, heard(c.paths, err)
+}
+
+// heard explains a connection that ended without an answer: a service manager
+// takes connections also for a broker that can't start.
+func heard(p paths.Paths, err error) error {
+	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) {
+		return unstarted(p, err)
+	}
+	return err
 }
 
 // Register asks broker.sock for a session whose anchor is this process. The
@@ -128,7 +140,7 @@ func Register(ctx context.Context, p paths.Paths, reg wire.Register) (wire.Resul
 	}
 	if err != nil {
 		conn.Close()
-		return wire.Result{}, nil, err
+		return wire.Result{}, nil, heard(p, err)
 	}
 	return res, conn, nil
 }

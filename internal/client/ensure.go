@@ -52,7 +52,7 @@ func EnsureBroker(ctx context.Context, p paths.Paths) error {
 		return err
 	}
 	if p.Mode == paths.System {
-		return errors.New("no broker runs in system mode; start it with: systemctl start guard-broker.socket guard-operator.socket")
+		return unstarted(p, errors.New("no broker runs in system mode"))
 	}
 	if id := os.Getenv("GUARD_SESSION"); id != "" {
 		return fmt.Errorf("%w (GUARD_SESSION is %s); run outside of it: guard broker start", ErrInsideSession, verdict.Object(id))

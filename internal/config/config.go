@@ -141,6 +141,9 @@ func Load(path, mode string, uid uint32) (*Config, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Default(), nil
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("loading configuration: %w; let the broker's user read it: chmod u+r %q, or go+r where it is root's", err, path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("loading configuration: %w", err)
 	}

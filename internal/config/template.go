@@ -16,7 +16,7 @@ type Answers struct {
 }
 
 const templateHead = `# Configuration of guard. Every key stands here at its default, behind a #.
-# After a change: guard broker restart (system mode: systemctl reload guard-broker). Every key: docs/configuration.md
+# After a change: guard broker restart (system mode: systemctl reload guard-broker). Every key: docs/configuration.md, or /usr/share/doc/leaseguard/configuration.md
 `
 
 // tableAbout is what the template says of a table as a whole.

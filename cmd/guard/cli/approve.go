@@ -25,8 +25,9 @@ status, or the beginning of one.
 
 An alarm (a call that ran although it was denied, or other than it was judged)
 locks the session until somebody who has looked at guard log clears it.`,
-		Example: "  guard approve 3f9a\n  guard approve 3f9a --ttl 60s\n  guard approve 3f9a --clear-alarm",
-		Args:    oneSession,
+		Example:           "  guard approve 3f9a\n  guard approve 3f9a --ttl 60s\n  guard approve 3f9a --clear-alarm",
+		Args:              oneSession,
+		ValidArgsFunction: c.completeSession,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			ctl := wire.Control{Verb: wire.VerbApprove, ClearAlarm: clearAlarm}
 			if err := setTTL(cmd, &ctl, ttl); err != nil {

@@ -17,7 +17,10 @@ import (
 )
 
 func (c Command) audit() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "audit", Short: "check the audit"})
+	cmd := group(&cobra.Command{
+		Use: "audit", Short: "check the audit",
+		Example: "  guard audit verify\n  guard audit verify --json",
+	})
 	cmd.AddCommand(c.auditVerify())
 	return cmd
 }
@@ -47,7 +50,7 @@ chain alone, says "head: not checked" and exits 3. Exit 1: a fault was found.`,
 				return fmt.Errorf("verifying the audit: no records yet in %q; the broker makes the first when it starts", p.AuditDir)
 			}
 			if err != nil {
-				return fmt.Errorf("verifying the audit: %w", err)
+				return auditClosed(p, fmt.Errorf("verifying the audit: %w", err))
 			}
 			if h.stored != nil && !report.HeadChecked && report.Fault == nil {
 				h.why = fmt.Sprintf("record %d of the %s is older than what was kept", h.stored.Seq, h.from)

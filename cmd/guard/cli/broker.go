@@ -23,6 +23,9 @@ func (c Command) broker() *cobra.Command {
 		Long: `The broker owns every lease. In user mode the other commands start it when they
 need it. After a stop or restart nobody has authority; sessions that still run
 come back UNVERIFIED.`,
+		Example: `  guard broker restart        # after a change of guard.toml
+  guard broker stop
+  guard broker stop --user    # in system mode: your own broker of before`,
 	})
 	cmd.AddCommand(c.brokerStart(), c.brokerStop(), c.brokerRestart(), c.brokerSpawn())
 	return cmd
@@ -48,19 +51,26 @@ func (c Command) brokerStart() *cobra.Command {
 }
 
 func (c Command) brokerStop() *cobra.Command {
-	return &cobra.Command{
-		Use:     "stop",
-		Short:   "stop the broker; every lease ends with it",
-		Example: "  guard broker stop",
+	var own bool
+	cmd := &cobra.Command{
+		Use:   "stop",
+		Short: "stop the broker; every lease ends with it",
+		Long: `Stop ends the broker, and with it every lease.
+
+A machine that was switched to system mode may still have brokers of user mode,
+which go on with the sessions that they have. --user stops your own of them.`,
+		Example: "  guard broker stop\n  guard broker stop --user",
 		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			p, err := c.paths()
+			p, err := c.pathsOf(own)
 			if err != nil {
 				return err
 			}
 			return c.stop(cmd.Context(), p)
 		}),
 	}
+	cmd.Flags().BoolVar(&own, "user", false, "your own broker, also when the machine is in system mode")
+	return cmd
 }
 
 func (c Command) brokerRestart() *cobra.Command {

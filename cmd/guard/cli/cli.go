@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/version"
 )
 
 // Exit codes.
@@ -68,6 +69,9 @@ checkpoint of every machine that the call names has been read back.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+	root.Version = version.Version
+	root.SetVersionTemplate("guard {{.Version}}\n")
+	root.Flags().Bool("version", false, "print guard's version")
 	group(root)
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(help())
@@ -138,4 +142,13 @@ func (c Command) env(name string) string {
 // paths says where the broker's files and sockets are.
 func (c Command) paths() (paths.Paths, error) {
 	return paths.Resolve(c.env, uid())
+}
+
+// pathsOf does the same, or says where the user's own broker has them, also in
+// system mode.
+func (c Command) pathsOf(own bool) (paths.Paths, error) {
+	if own {
+		return paths.ResolveUser(c.env, uid())
+	}
+	return c.paths()
 }

@@ -109,6 +109,9 @@ func TestVersion(t *testing.T) {
 	if got := h.guard("", "version"); got.code != ExitDone || !strings.HasPrefix(got.out, "guard ") {
 		t.Errorf("%+v", got)
 	}
+	if got := h.guard("", "--version"); got.code != ExitDone || got.out != h.guard("", "version").out {
+		t.Errorf("%+v", got)
+	}
 	if got := h.guard("", "version", "--json"); got.code != ExitDone || !strings.Contains(got.out, `"version": "`) {
 		t.Errorf("%+v", got)
 	}
@@ -127,7 +130,10 @@ func TestHelp(t *testing.T) {
 		if got.code != ExitDone || got.stderr != "" || !strings.Contains(got.out, cmd.CommandPath()) {
 			t.Errorf("%s --help: %+v", cmd.CommandPath(), got)
 		}
-		if cmd.Short == "" || (!cmd.HasSubCommands() && cmd.Example == "") {
+		if strings.Count(got.out, "\nFlags:") > 1 {
+			t.Errorf("%s --help lists flags twice:\n%s", cmd.CommandPath(), got.out)
+		}
+		if cmd.Short == "" || cmd.Example == "" {
 			t.Errorf("%s has no short text or no example", cmd.CommandPath())
 		}
 		for _, sub := range cmd.Commands() {

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"leaseguard.internal/internal/client"
+	"leaseguard.internal/internal/verdict"
 )
 
 // help is cobra's command of that name, but for a name that isn't there it is
@@ -54,6 +57,33 @@ shell. Load it where the shell looks for such scripts, or for one session.`,
 			return usagef("unknown shell %q; want one of %s", args[0], strings.Join(shells, ", "))
 		}),
 	}
+}
+
+// complete offers a flag's values to the shell.
+func complete(cmd *cobra.Command, flag string, values []string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there
+}
+
+// completeSession offers the ids of live sessions, with what runs in each. No
+// broker is started for it.
+func (c Command) completeSession(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	p, err := c.paths()
+	if err != nil || len(args) > 0 {
+		return nil, none
+	}
+	if up, err := client.Running(cmd.Context(), p); err != nil || !up {
+		return nil, none
+	}
+	st, err := (operator{Client: client.Dial(p), ctx: cmd.Context()}).status()
+	if err != nil {
+		return nil, none
+	}
+	var list []cobra.Completion
+	for _, s := range st.Sessions {
+		list = append(list, cobra.CompletionWithDesc(verdict.Clean(s.ID), verdict.Clean(s.State+", "+s.Command)))
+	}
+	return list, none
 }
 
 // flagError says in our words what is wrong with a flag's value; the flag

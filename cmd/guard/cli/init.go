@@ -85,7 +85,7 @@ func (c Command) setUp(cmd *cobra.Command, in initFlags) error {
 		return fmt.Errorf("this machine is in system mode: its configuration is %q, and root writes it: guard init --system", p.Config)
 	}
 	if _, err := os.Lstat(p.Config); err == nil && !in.force {
-		return exists(p.Config)
+		return exists(p.Config, "guard init --force")
 	}
 	switch {
 	case !given && isTerminal(c.Stdin):
@@ -131,6 +131,6 @@ func answers(flags *pflag.FlagSet) bool {
 	return given
 }
 
-func exists(path string) error {
-	return fmt.Errorf("writing %q: it exists; edit it, or overwrite it with: guard init --force", path)
+func exists(path, again string) error {
+	return fmt.Errorf("writing %q: it exists; edit it, or overwrite it with: %s", path, again)
 }

@@ -43,7 +43,7 @@ func (c Command) settingSteps(in initFlags, answered bool) ([]step, error) {
 	if there && !in.force {
 		old, err := os.ReadFile(systemConfig)
 		if err != nil || string(old) != string(text) {
-			return nil, errors.Join(err, exists(systemConfig))
+			return nil, errors.Join(err, exists(systemConfig, "guard init --system --force"))
 		}
 		return steps, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -23,7 +22,6 @@ const (
 	writtenUnits  = "/etc/systemd/system"
 	packagedDirs  = "/usr/lib/tmpfiles.d/guard.conf"
 	writtenDirs   = "/etc/tmpfiles.d/guard.conf"
-	managerRuns   = "/run/systemd/system" // there if and only if systemd is PID 1
 )
 
 // initSystem puts a machine into system mode: accounts, directories, the gate's
@@ -56,9 +54,10 @@ func (c Command) initSystem(ctx context.Context, in initFlags, answered bool) er
 		steps = append(steps, c.copySteps(filepath.Join(packagedUnits, name), filepath.Join(writtenUnits, name), text)...)
 	}
 	steps = append(steps, settings...)
-	if managed() {
+	if paths.Managed() {
 		steps = append(steps, serviceStep())
 	}
+	c.warnOwn(ctx)
 	if err := c.take(steps, in.dry); err != nil {
 		return err
 	}
@@ -66,6 +65,18 @@ func (c Command) initSystem(ctx context.Context, in initFlags, answered bool) er
 		c.systemReady()
 	}
 	return nil
+}
+
+// warnOwn tells of a broker of user mode that goes on beside that of the machine.
+// Those of others can't be looked for: where they are is in their environments.
+func (c Command) warnOwn(ctx context.Context) {
+	p, err := paths.ResolveUser(c.env, uid())
+	if err != nil {
+		return
+	}
+	if up, err := client.Running(ctx, p); err == nil && up {
+		c.warn([]string{fmt.Sprintf("a broker of your own runs (sockets in %s) and keeps its sessions: end them, then: guard broker stop --user", verdict.Object(p.RunDir))})
+	}
 }
 
 // outside refuses a process of a session. A broker that runs says so itself; one
@@ -105,12 +116,6 @@ func installedPrograms() (client.Programs, error) {
 	return p, nil
 }
 
-// managed says whether systemd runs this machine.
-func managed() bool {
-	_, err := os.Lstat(managerRuns)
-	return err == nil
-}
-
 // serviceStep has systemd listen, and start the broker once, so that whatever
 // keeps it from starting is found now and not by the first session.
 func serviceStep() step {
@@ -136,8 +141,9 @@ func serviceStep() step {
 // systemReady says what comes next.
 func (c Command) systemReady() {
 	fmt.Fprintf(c.Stdout, "system mode is on: %s\n", verdict.Object(systemConfig))
-	if !managed() {
-		fmt.Fprintln(c.Stdout, "systemd doesn't run this machine: start guard-broker as user guard with its two sockets; docs/install.md shows how")
+	if !paths.Managed() {
+		fmt.Fprintf(c.Stdout, "systemd doesn't run this machine: start guard-broker as user guard with its two sockets; %s shows how\n", paths.Manual("install.md"))
 	}
-	fmt.Fprintln(c.Stdout, "Next: usermod -aG guard-operators NAME, for who may approve and revoke; then, as another user: guard launch claude")
+	fmt.Fprintln(c.Stdout, "whoever had a broker of their own before ends its sessions and runs: guard broker stop --user")
+	fmt.Fprintln(c.Stdout, "Next: usermod -aG guard-operators,guard-audit NAME, for who may approve and revoke; then, as another user: guard launch claude")
 }

@@ -42,7 +42,7 @@ func (c Command) writeConfig(ctx context.Context, p paths.Paths, in initFlags) e
 		place = os.Rename
 	}
 	if err := place(draft, p.Config); errors.Is(err, fs.ErrExist) {
-		return exists(p.Config)
+		return exists(p.Config, "guard init --force")
 	} else if err != nil {
 		return fmt.Errorf("writing %q: %w", p.Config, err)
 	}

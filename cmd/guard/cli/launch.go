@@ -20,6 +20,9 @@ UNVERIFIED: reads pass, changes are denied until guard approve.
 
 claude is Claude Code, with the gate installed and proved. exec is any command
 that calls guard-gate itself.`,
+		Example: `  guard launch claude
+  guard launch claude -- -p "tidy up the logs"
+  guard launch exec -- bash`,
 	})
 	cmd.AddCommand(c.launchClaude(), c.launchExec())
 	return cmd

@@ -9,7 +9,7 @@ import (
 )
 
 func (c Command) launchClaude() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "claude [--resume ID] [--client FILE] [--no-cache] [--] [ARGS…]",
 		Short: "launch Claude Code with the gate before every tool call",
 		Long: `Claude finds the native executable of Claude Code, installs the gate in it, has
@@ -20,13 +20,7 @@ begins ARGS.
 
 The client reads no settings file: guard gives it the gate, and takes over
 model, permissions, env and MCP servers from the user's own configuration. What
-a project's settings say is not loaded.
-
-Flags:
-  --resume ID    an ended session of yours, whose next generation this is; it
-                 keeps no authority. (The client's own --resume goes behind --)
-  --client FILE  the native program, in place of the one in PATH
-  --no-cache     prove the gate also if that was done within a day`,
+a project's settings say is not loaded.`,
 		Example: `  guard launch claude
   guard launch claude -- -p "tidy up the logs" --permission-mode acceptEdits
   guard launch claude -- --resume     # goes on with a conversation of the client's`,
@@ -48,6 +42,12 @@ Flags:
 			return &failure{ExitUnfinished, err}
 		}),
 	}
+	// For the help alone: claudeFlags reads them.
+	f := cmd.Flags()
+	f.String("resume", "", "`ID` of an ended session of yours, whose next generation this is; it keeps no authority (the client's own --resume goes behind --)")
+	f.String("client", "", "the native program, in place of the one in PATH: a `FILE`")
+	f.Bool("no-cache", false, "prove the gate also if that was done within a day")
+	return cmd
 }
 
 // claudeFlags takes guard's own flags off the beginning of args.

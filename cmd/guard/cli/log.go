@@ -16,17 +16,18 @@ import (
 
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/paths"
 )
 
 // logQuery is what guard log shows.
 type logQuery struct {
 	follow, json                        bool
-	newest                              uint64 // only so many of the newest records; 0 is all
+	newest                              uint64 // only so many of the newest that match; 0 is all
 	session, tool, code, verdict, event string
 	since                               time.Duration
 
 	from  time.Time // since, as a time of day
-	after uint64    // newest, as a sequence number
+	after uint64    // newest, as the number of the record before them
 }
 
 func (c Command) log() *cobra.Command {
@@ -59,12 +60,12 @@ record as it stands in the file.`,
 			if q.follow && !cmd.Flags().Changed("lines") {
 				q.newest = 10
 			}
-			return c.showLog(cmd.Context(), p.AuditDir, &q)
+			return auditClosed(p, c.showLog(cmd.Context(), p.AuditDir, &q))
 		}),
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&q.follow, "follow", "f", false, "go on with records as they come")
-	f.Uint64VarP(&q.newest, "lines", "n", 0, "look at the newest N records only (default all; 10 with -f)")
+	f.Uint64VarP(&q.newest, "lines", "n", 0, "show the newest N that match (default all; 10 with -f)")
 	f.StringVar(&q.session, "session", "", "session id, or its beginning")
 	f.StringVar(&q.tool, "tool", "", "tool name")
 	f.StringVar(&q.code, "code", "", "code, such as lease_unverified")
@@ -72,7 +73,17 @@ record as it stands in the file.`,
 	f.StringVar(&q.event, "event", "", choice(events))
 	f.DurationVar(&q.since, "since", 0, "not older than, such as 90m")
 	addJSON(cmd, &q.json)
+	complete(cmd, "verdict", verdicts)
+	complete(cmd, "event", events)
 	return cmd
+}
+
+// auditClosed says who may read the records of a machine in system mode.
+func auditClosed(p paths.Paths, err error) error {
+	if p.Mode != paths.System || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return fmt.Errorf("%w; it is for root and the group %s, operators or not: have root run: usermod -aG %s USER; then log in again", err, paths.AuditGroup, paths.AuditGroup)
 }
 
 // What --verdict and --event can be.
@@ -101,14 +112,8 @@ func (q *logQuery) check() error {
 }
 
 func (c Command) showLog(ctx context.Context, dir string, q *logQuery) error {
-	if q.newest > 0 {
-		err := audit.Read(dir, func(r audit.Record, _ []byte) error {
-			q.after = max(r.Seq, q.newest) - q.newest
-			return nil
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
+	if err := q.cut(dir); err != nil {
+		return err
 	}
 	shown, day := 0, dayOf(clock.System{}.Wall())
 	show := func(r audit.Record, raw []byte) error {
@@ -135,6 +140,27 @@ func (c Command) showLog(ctx context.Context, dir string, q *logQuery) error {
 	}
 	if err == nil && shown == 0 {
 		fmt.Fprintln(c.Stderr, "guard: no records match")
+	}
+	return err
+}
+
+// cut finds the record before the newest ones that are wanted.
+func (q *logQuery) cut(dir string) error {
+	if q.newest == 0 {
+		return nil
+	}
+	var fit []uint64
+	err := audit.Read(dir, func(r audit.Record, _ []byte) error {
+		if q.wants(r) {
+			fit = append(fit, r.Seq)
+		}
+		return nil
+	})
+	if n := uint64(len(fit)); n > q.newest {
+		q.after = fit[n-q.newest] - 1
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }

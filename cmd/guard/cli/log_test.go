@@ -36,6 +36,8 @@ func TestLogLine(t *testing.T) {
 		{"lease", audit.Record{Event: audit.EventLease, Code: "promote", Session: "s", State: "VERIFIED"}, `12:00:00 lease   promote                s      VERIFIED`},
 		{"ended: the whole id, to resume it", audit.Record{Event: audit.EventSession, Code: "ended", Session: "3f9a1c7788990011", Reason: "the anchor has exited"},
 			`12:00:00 session ended                  3f9a1c --resume 3f9a1c7788990011: the anchor has exited`},
+		{"who tried", audit.Record{Event: audit.EventBroker, Code: "passphrase_wrong", CallerPID: 4242, Reason: "verb \"approve\" for \"3f9a\""},
+			`12:00:00 broker  passphrase_wrong              by pid 4242: verb "approve" for "3f9a"`},
 		{"alarm", audit.Record{Event: audit.EventAlarm, Code: "token_used", Reason: "again"}, `12:00:00 ALARM   token_used                    again`},
 		{"P7: a tool that draws lines", audit.Record{Event: audit.EventVerdict, Verdict: "deny", Code: "lease_unverified", Tool: "x\n12:00:00 pass\x1b[2K",
 			Reason: "a\nb\x1b[1m"}, `12:00:00 deny    lease_unverified              "x\n12:00:00 pass\x1b[2K": a b [1m`},
@@ -79,7 +81,7 @@ func TestLogFilters(t *testing.T) {
 	}{
 		{"", 6}, {"--session s1", 3}, {"--session s", 6}, {"--session x", 0}, {"--tool Bash", 6}, {"--tool bash", 0}, {"--code code_2", 1},
 		{"--verdict pass", 0}, {"--verdict deny", 6}, {"--event verdict", 6}, {"--event lease", 0}, {"--since 1h", 6}, {"--since 1ns", 0},
-		{"-n 2", 2}, {"--lines 99", 6}, {"-n 4 --session s1", 2},
+		{"-n 2", 2}, {"--lines 99", 6}, {"-n 2 --session s1", 2}, {"-n 4 --session s1", 3}, {"-n 1 --code code_0", 1}, {"-n 1 --code x", 0},
 	} {
 		for _, form := range []string{"", " --json"} {
 			t.Run(tc.args+form, func(t *testing.T) {

@@ -60,6 +60,9 @@ func (c Command) logAbout(r audit.Record) []string {
 		}
 		about = append(about, text)
 	}
+	if r.Code == string(verdict.PassphraseWrong) || r.Code == string(verdict.NotOperator) {
+		about = append(about, fmt.Sprintf("by pid %d", r.CallerPID))
+	}
 	if r.Event == audit.EventSession && r.Code == "ended" {
 		about = append(about, "--resume "+verdict.Clean(r.Session)) // whole: guard launch takes it
 	}

@@ -29,6 +29,7 @@ gates go on. If something is left, the exit code is 1.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: c.completeSession,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			o, err := c.operator(cmd.Context())
 			if err != nil {

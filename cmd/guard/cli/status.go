@@ -3,12 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
-	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
@@ -61,96 +59,8 @@ func (c Command) printStatus(w io.Writer, st *wire.Status) {
 	c.table(w, rows)
 	fmt.Fprintln(w)
 	for i, s := range st.Sessions {
-		c.printNotes(w, short[i], s)
+		c.printNotes(w, short[i], s, st.Broker)
 	}
-}
-
-func (c Command) printBroker(w io.Writer, b wire.BrokerStatus) {
-	rows := [][]cell{
-		{{"broker", faint}, {text: fmt.Sprintf("pid %d, version %s, %s mode, up since %s", b.PID, verdict.Clean(b.Version), verdict.Clean(b.Mode), dayTime(b.Started))}},
-		{{"assurance", faint}, {text: fmt.Sprintf("identity %s, operator %s, cgroup %s", verdict.Clean(b.Assurance.Identity), operatorText(b.Assurance.Operator), cgroupText(b))}},
-		{{"zvm", faint}, {text: verdict.Clean(b.ZVM)}},
-		{{"config", faint}, {text: c.configText(b)}},
-		{{"sockets", faint}, {text: verdict.Object(b.RunDir)}},
-	}
-	for _, fault := range []string{b.StoreError, b.AuditError} {
-		if fault != "" {
-			rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(fault) + ": nothing can be approved"}})
-		}
-	}
-	if b.AuditFault != "" {
-		rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(b.AuditFault) + ". Next: guard audit verify"}})
-	}
-	if b.ConfigError != "" {
-		rows = append(rows, []cell{{"config", red}, {text: "an older one is in force: " + verdict.Clean(b.ConfigError)}})
-	}
-	if b.JournalLost > 0 {
-		rows = append(rows, []cell{{"journal", faint}, {text: strconv.FormatUint(b.JournalLost, 10) + " events are missing in it; the audit has them: guard log"}})
-	}
-	for _, aside := range b.StoreAsides {
-		rows = append(rows, []cell{{"fault", red}, {text: asideText(aside, b)}})
-	}
-	c.table(w, rows)
-}
-
-// asideText says what a damaged store has taken with it.
-func asideText(aside string, b wire.BrokerStatus) string {
-	text := "a damaged store was set aside as " + verdict.Object(aside) + ": tokens and ended sessions that it kept are gone"
-	next := "find out what damaged it, move it away, then: guard broker restart"
-	if b.Mode == paths.User && b.Assurance.Operator != "passphrase" {
-		text += ", and the passphrase, if one was set"
-		next = "guard init --passphrase, if one was set; " + next
-	}
-	return text + ". Next: " + next
-}
-
-// configText is the guard.toml that the broker loaded, and whether that is still
-// what stands there.
-func (c Command) configText(b wire.BrokerStatus) string {
-	next := ". Next: guard broker restart"
-	if b.Mode == paths.System {
-		next = ". Next: systemctl reload guard-broker"
-	}
-	p, err := c.paths()
-	if err != nil {
-		return orText(b.Config, "none: defaults")
-	}
-	at, err := os.Stat(p.Config)
-	switch {
-	case b.Config == "" && err != nil:
-		return "none: defaults. Next: guard init"
-	case b.Config == "":
-		return verdict.Object(p.Config) + ", not loaded yet" + next
-	case b.Config != p.Config:
-		return verdict.Object(b.Config) + ", and not " + verdict.Object(p.Config) + " of this shell's environment"
-	case err != nil:
-		return verdict.Object(b.Config) + ", which is not there any more" + next
-	case at.ModTime().After(b.ConfigRead):
-		return verdict.Object(b.Config) + ", changed since it was loaded" + next
-	}
-	return verdict.Object(b.Config)
-}
-
-// operatorText says what the way of telling operators apart is worth.
-func operatorText(operator string) string {
-	worth := map[string]string{ // #nosec G101 -- words, no secrets
-		"separate-uid": "a session's user is never an operator",
-		"passphrase":   "what raises authority asks for it; a program of the same uid can still read or replace the broker's files",
-		"cooperative":  "stops mistakes, not an attacker of the same uid; guard init --passphrase does more",
-	}[operator]
-	if worth == "" {
-		return verdict.Clean(operator)
-	}
-	return operator + " (" + worth + ")"
-}
-
-// cgroupText says whether sessions get cgroups of their own, and what these are
-// worth.
-func cgroupText(b wire.BrokerStatus) string {
-	if b.Assurance.Cgroup == "scope" && b.Mode == paths.User {
-		return "scope (helps to find what a session left running; no boundary, since its user can leave it)"
-	}
-	return verdict.Clean(b.Assurance.Cgroup)
 }
 
 func (c Command) sessionRow(id string, s wire.Session) []cell {
@@ -166,8 +76,11 @@ func (c Command) sessionRow(id string, s wire.Session) []cell {
 }
 
 // printNotes says what stands in the session's way and which command helps.
-func (c Command) printNotes(w io.Writer, id string, s wire.Session) {
+func (c Command) printNotes(w io.Writer, id string, s wire.Session, b wire.BrokerStatus) {
 	if why, next := remedy(id, s); next != "" {
+		if b.StoreError != "" || b.AuditError != "" {
+			next = "the fault above, which stops every approval; then " + next
+		}
 		if s.OnlySelf {
 			next += ", from outside of the session"
 		}

@@ -93,7 +93,7 @@ assurance  identity pidfs, operator cooperative (stops mistakes, not an attacker
 zvm        https://zvm.example
 config     /home/u/.config/guard/guard.toml
 sockets    "/run/user/1000/guard"
-fault      no space left: nothing can be approved
+fault      no space left: nothing can be approved. Next: make room or repair, then: guard broker restart
 fault      the chain ends before the stored head. Next: guard audit verify
 
 SESSION  RUNTIME  STATE       LEFT   GATE    PID  CALLS  DENIED  COMMAND
@@ -103,7 +103,7 @@ bbbbbb   exec     UNVERIFIED  -      unseen  12   0      0       /bin/sh [31m
 aaaaaa  cgroup user-scope
 aaaaaa  last denial ` + dayTime(at) + `: "Ba\nsh", lease_unverified
 aaaaaa  last checkpoint ` + dayTime(at) + ` of "app-01" in "VPG-LOCAL": tag "guard x", id "41" (reused)
-bbbbbb  UNVERIFIED, never verified, and no event has come through its gate. Next: one tool call of it, a read will do, then guard approve bbbbbb
+bbbbbb  UNVERIFIED, never verified, and no event has come through its gate. Next: the fault above, which stops every approval; then one tool call of it, a read will do, then guard approve bbbbbb
 bbbbbb  nothing is enforced against it: it is root's, or has capabilities that root has
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -113,6 +113,21 @@ bbbbbb  nothing is enforced against it: it is root's, or has capabilities that r
 	Command{Stdout: &out}.printStatus(&out, &wire.Status{})
 	if !strings.Contains(out.String(), "no sessions. Next: guard launch claude") {
 		t.Errorf("without sessions: %s", &out)
+	}
+}
+
+// A broken guard.toml is said once, with one way out, and by the command of the
+// mode.
+func TestConfigRow(t *testing.T) {
+	h := newHome(t)
+	row := (Command{Env: h.env}).configRow(wire.BrokerStatus{Mode: "user", Config: h.paths.Config, ConfigError: "guard.toml:3: what"})
+	want := "is in force, since the new one is refused: guard.toml:3: what. Next: correct it, then: guard broker restart"
+	if row[0].text != "config" || !strings.HasSuffix(row[1].text, want) {
+		t.Errorf("config %q, want %q", row[1].text, want)
+	}
+	system := wire.BrokerStatus{Mode: "system"}
+	if next := reload(system) + restart(system); strings.Contains(next, "guard broker") {
+		t.Errorf("in system mode: %q", next)
 	}
 }
 

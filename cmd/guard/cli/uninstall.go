@@ -13,7 +13,7 @@ import (
 )
 
 func (c Command) uninstall() *cobra.Command {
-	var purge, yes, system bool
+	var purge, yes, system, own bool
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "stop the broker and remove what guard keeps for this user",
@@ -25,14 +25,20 @@ With --system, as root, it takes the machine out of system mode: stops and
 disables the units, and removes what guard init --system wrote, the copy of the
 ZVM's secret with it. Packages are removed by the system's package manager.
 
+With --user it removes what this user has of user mode, on a machine that was
+switched to system mode since.
+
 Sessions that still run stay gated: with no broker their gate denies every call.`,
 		Example: "  guard uninstall\n  guard uninstall --purge --yes\n  guard uninstall --system",
 		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
+			if system && own {
+				return usagef("--system and --user are two installations; name one")
+			}
 			if system {
 				return c.uninstallSystem(cmd.Context(), purge, yes)
 			}
-			p, err := c.paths()
+			p, err := c.pathsOf(own)
 			if err != nil {
 				return err
 			}
@@ -40,7 +46,7 @@ Sessions that still run stay gated: with no broker their gate denies every call.
 				return err
 			}
 			if p.Mode == paths.System {
-				return errors.New("this machine is in system mode, which root switches off: guard uninstall --system")
+				return errors.New("this machine is in system mode, which root switches off: guard uninstall --system; what you have kept of user mode goes with: guard uninstall --user")
 			}
 			doomed := []string{p.Config, p.Config + oldSuffix, p.RunDir}
 			if purge {
@@ -58,6 +64,7 @@ Sessions that still run stay gated: with no broker their gate denies every call.
 		}),
 	}
 	cmd.Flags().BoolVar(&system, "system", false, "take the machine out of system mode; root")
+	cmd.Flags().BoolVar(&own, "user", false, "what you have of user mode, also when the machine is in system mode")
 	cmd.Flags().BoolVar(&purge, "purge", false, "remove the audit and the store too")
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd

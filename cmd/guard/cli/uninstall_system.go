@@ -40,7 +40,7 @@ func (c Command) uninstallSystem(ctx context.Context, purge, yes bool) error {
 	if err := releaseGate(); err != nil {
 		return err
 	}
-	if managed() {
+	if paths.Managed() {
 		if err := runSystem("systemctl", "daemon-reload"); err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func systemFiles() []string {
 // stopSystem ends the broker and keeps it from coming back. Units that aren't
 // there have nothing to stop.
 func (c Command) stopSystem(ctx context.Context) error {
-	if managed() {
+	if paths.Managed() {
 		for _, args := range [][]string{
 			{"disable", "--now", packaging.BrokerSocket, packaging.OperatorSocket},
 			{"stop", packaging.BrokerService},

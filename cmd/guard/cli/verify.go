@@ -20,8 +20,9 @@ func (c Command) verify() *cobra.Command {
 		Long: `Verify revokes the session's lease and any token that is pending, reads its
 context documents, and prints the token of the new cycle on stdout, alone on its
 line. The token works once, for 60 s, for this generation of this session.`,
-		Example: "  guard verify 3f9a | guard promote 3f9a",
-		Args:    oneSession,
+		Example:           "  guard verify 3f9a | guard promote 3f9a",
+		Args:              oneSession,
+		ValidArgsFunction: c.completeSession,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			ctl := wire.Control{Verb: wire.VerbVerify}
 			if err := setTTL(cmd, &ctl, ttl); err != nil {
@@ -54,8 +55,9 @@ func (c Command) promote() *cobra.Command {
 argument and no environment, and makes the session VERIFIED. The context
 documents are read again: a change since guard verify refuses the promotion. A
 failed attempt burns the token.`,
-		Example: "  guard verify 3f9a | guard promote 3f9a",
-		Args:    oneSession,
+		Example:           "  guard verify 3f9a | guard promote 3f9a",
+		Args:              oneSession,
+		ValidArgsFunction: c.completeSession,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			token, err := c.readToken()
 			if err != nil {
