@@ -82,6 +82,20 @@ func TestAccountsAreTheSameEverywhere(t *testing.T) {
 
 // A file in one of these places would take effect by being installed: guard.toml
 // switches system mode on, and the polkit rule is worth root.
+// What messages, units and guard.toml name has to be on a machine that has the
+// package alone.
+func TestPackagesHaveTheManuals(t *testing.T) {
+	list, err := os.ReadFile("nfpm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cli", "configuration", "hosts", "install", "operations", "protocol"} {
+		if line := "{ src: docs/" + name + ".md, dst: /usr/share/doc/leaseguard/" + name + ".md, "; !strings.Contains(string(list), line) {
+			t.Errorf("nfpm.yaml lacks docs/%s.md", name)
+		}
+	}
+}
+
 func TestPackagesHaveNoSwitch(t *testing.T) {
 	list, err := os.ReadFile("nfpm.yaml")
 	if err != nil {
