@@ -19,8 +19,10 @@ func (b *Broker) admit(ctx context.Context, conn *peer.Conn, c *call, h wire.Hea
 		return refuse(verdict.Malformed, "reading", "the hook payload", "it is over the limit of limits.payload, "+itoa(int(limit))+" bytes",
 			"make the call smaller, or raise limits.payload"), false
 	}
-	req, give, err := b.receive(conn, h)
+	req, give, err := b.receive(conn, b.treeOf(c.peer, c.session), h)
 	switch {
+	case errors.Is(err, errOutside):
+		return notInside(c.peer), false
 	case errors.Is(err, errBusy):
 		return busyVerdict("the broker", err.Error()), false
 	case err != nil:
@@ -31,11 +33,14 @@ func (b *Broker) admit(ctx context.Context, conn *peer.Conn, c *call, h wire.Hea
 		return v, false
 	}
 	if c.session == nil {
-		return refuse(verdict.NotRegistered, "looking up the session of", "pid "+itoa(c.peer.PID()),
-			"no live registered session is among its ancestors",
-			"start the agent with: guard launch RUNTIME"), false
+		return notInside(c.peer), false
 	}
 	return verdict.Verdict{}, true
+}
+
+func notInside(p peer.Peer) verdict.Verdict {
+	return refuse(verdict.NotRegistered, "looking up the session of", "pid "+itoa(p.PID()),
+		"no live registered session is among its ancestors", "start the agent with: guard launch RUNTIME")
 }
 
 // parse takes a payload apart, a few at a time: it needs many times their size.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -24,6 +25,7 @@ import (
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/sdunit"
+	"leaseguard.internal/internal/subuid"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -41,8 +43,9 @@ type Options struct {
 	Clock       clock.Clock
 	Log         *slog.Logger
 	Version     string
-	Checkpoints Checkpoints // nil: no ZVM is configured, and no mutator can pass
-	Close       func()      // ends Checkpoints with the broker; nil: there is nothing to end
+	Checkpoints Checkpoints   // nil: no ZVM is configured, and no mutator can pass
+	Close       func()        // ends Checkpoints with the broker; nil: there is nothing to end
+	Owners      *subuid.Table // of subordinate uids; nil: the machine's
 
 	Reload  func() (Loaded, error) // reads guard.toml again; nil: it can't be
 	Hangup  <-chan os.Signal       // asks for a reload; nil: nobody does
@@ -66,6 +69,7 @@ type Broker struct {
 	audit    *audit.Writer
 	floods   *audit.Coalescer
 	sessions *session.Registry
+	owners   *subuid.Table // of subordinate uids
 	turn     atomic.Uint32 // counts connections, see staggered
 	most     int           // sessions, since memory was given back: sweep's own
 	lock     *runLock
@@ -78,13 +82,14 @@ type Broker struct {
 	since    clock.Instant // when this broker started
 
 	passphrases *passphrase.Checker
-	secret      atomic.Bool // a passphrase was set when last looked
+	ownerFault  atomic.Pointer[string] // why some owners can't be told; empty: all can
+	secret      atomic.Bool            // a passphrase was set when last looked
 
 	calls, refusals  *pool  // connections of broker.sock: heard, and told that it is busy
 	people, insiders *pool  // of operator.sock: operators, and sessions that ask there
 	strays           *pool  // of operator.sock: operators that are told that it is busy
 	grants           *slots // operators' requests that wait for the disk
-	bytes            *budget
+	bytes            memory
 	parsing          chan struct{}
 	listeners        []*peer.Listener
 	work             sync.WaitGroup
@@ -95,7 +100,7 @@ type Broker struct {
 // Start takes the lock, opens store and audit, brings back the sessions whose
 // anchors still live, and listens. Nothing is listening when it fails.
 func Start(opt Options) (_ *Broker, err error) {
-	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), endings: newEndings(), fences: newFences(opt.Paths), proofs: newProofs(), passphrases: passphrase.NewChecker(opt.Clock)}
+	b := &Broker{opt: opt, started: opt.Clock.Wall(), since: opt.Clock.Now(), ended: newEnded(), endings: newEndings(), fences: newFences(opt.Paths), proofs: newProofs(), owners: cmp.Or(opt.Owners, subuid.System()), passphrases: passphrase.NewChecker(opt.Clock)}
 	defer func() {
 		if err != nil {
 			_ = b.release() // the first error tells more
@@ -125,10 +130,12 @@ func Start(opt Options) (_ *Broker, err error) {
 	}
 	limits := opt.Config.Limits
 	b.sessions = session.NewRegistry(limits.SessionsPerUID)
-	b.calls, b.refusals = newPool(connections()), newPool(connections())
-	b.people, b.insiders, b.strays = newPool(maxOperators), newPool(maxInsiders), newPool(maxOperators)
+	places := connections()
+	b.calls, b.refusals = newPool(places, firstFew, places/4), newPool(places, firstFew, places/4)
+	b.people, b.insiders, b.strays = newPool(maxOperators, firstFew, 0), newPool(maxInsiders, firstFew, 0), newPool(maxOperators, firstFew, 0)
 	b.grants = newSlots(maxGrants)
-	b.bytes, b.parsing = newBudget(maxBytes), make(chan struct{}, maxParsing)
+	b.bytes, b.parsing = newMemory(), make(chan struct{}, maxParsing)
+	b.refreshOwners()
 	if err = b.restore(); err != nil {
 		return nil, err
 	}

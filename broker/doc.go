@@ -19,9 +19,11 @@
 //	state.go       store and audit at the start, and what is amiss with them
 //	calm.go        a log that a flood can't fill
 //	door.go        who connects, looked at before a byte is read
-//	pool.go        places at a socket, by session and by uid
+//	pool.go        shares of sessions and users in what is bounded
+//	owners.go      whose a uid is, and who had a session in this boot
 //	serve.go       requests and replies of broker.sock
 //	admit.go       a hook's question, read in full and within bounds
+//	receive.go     the bytes of a request, within a share of the memory
 //	event.go       one hook event from payload to answer
 //	decide.go      the decision table, row by row
 //	classify.go    verdicts and reasons that several rows share

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"sync"
 	"time"
 
@@ -28,7 +27,7 @@ type door struct {
 	looking  chan struct{} // held while a peer is looked at, which waits for nobody
 	next     chan *peer.Conn
 	waiting  chan struct{} // held by who waits for next
-	place    func(*guest) (leave func(), ok bool)
+	place    func(*guest) (in *pool)
 	serve    func(context.Context, *peer.Conn, guest)
 	dog      *sdunit.Watchdog // fed by each round of the loop
 	loop     int              // which one it is to the watchdog
@@ -37,6 +36,7 @@ type door struct {
 // guest is a peer that has been looked at.
 type guest struct {
 	peer    peer.Peer
+	tree    tree             // whose it is
 	session *session.Session // nil: it is in none
 	path    []session.Step   // from the peer up to the anchor
 	outside bool             // it is proved to be in none
@@ -53,7 +53,7 @@ func (y *busy) error(what string) *wire.Error {
 	return wireError(verdict.BrokerBusy, what, y.who, y.cause, "try again")
 }
 
-func newDoor(l *peer.Listener, place func(*guest) (func(), bool), serve func(context.Context, *peer.Conn, guest)) *door {
+func newDoor(l *peer.Listener, place func(*guest) *pool, serve func(context.Context, *peer.Conn, guest)) *door {
 	return &door{listener: l, looking: make(chan struct{}, maxLooking), next: make(chan *peer.Conn), waiting: make(chan struct{}, maxWaiting), place: place, serve: serve}
 }
 
@@ -152,11 +152,20 @@ func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, ok bool) {
 	if err != nil && !g.outside {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
 	}
-	leave, ok := d.place(&g)
-	if ok {
-		g.leave = sync.OnceFunc(leave)
+	g.tree = b.treeOf(p, g.session)
+	in := d.place(&g)
+	if in == nil {
+		return g, false
 	}
-	return g, ok
+	g.leave = sync.OnceFunc(func() { in.give(g.tree, 1) })
+	return g, true
+}
+
+func (b *Broker) treeOf(p peer.Peer, s *session.Session) tree {
+	if s != nil {
+		return tree{user: s.User(), session: s}
+	}
+	return tree{user: b.owners.Owner(p.UID())}
 }
 
 // unheard lowers the lease of a session whose connection can't be taken in: it
@@ -168,44 +177,44 @@ func (b *Broker) unheard(g guest) {
 }
 
 // placeCaller gives a place at broker.sock: to be heard, or to be told that the
-// broker is busy.
-func (b *Broker) placeCaller(g *guest) (leave func(), ok bool) {
+// broker is busy. Without any there is no pool.
+func (b *Broker) placeCaller(g *guest) (in *pool) {
 	limits := &b.settings().config.Limits
-	uid := "uid " + strconv.FormatUint(uint64(g.peer.UID()), 10)
-	t, limit := tree{uid: g.peer.UID()}, limits.SessionsPerUID
-	who, cause := uid, "it has as many connections outside its sessions as limits.sessions_per_uid allows"
+	uid := uidText(g.peer.UID())
+	limit, who, cause := limits.SessionsPerUID, uid, "it has as many connections outside its sessions as limits.sessions_per_uid allows"
 	if s := g.session; s != nil {
-		t, limit = tree{uid: s.UID, session: s}, limits.CallsPerSession
-		who, cause = "session "+s.ID, "it has as many calls in flight as limits.calls_per_session allows"
+		limit, who, cause = limits.CallsPerSession, "session "+s.ID, "it has as many calls in flight as limits.calls_per_session allows"
 	}
-	leave, full := b.calls.take(t, limit)
-	if full == fits {
-		return leave, true
-	}
-	if full == uidFull {
+	switch b.calls.take(g.tree, 1, limit) {
+	case fits:
+		return b.calls
+	case uidFull:
 		who, cause = uid, "it has as many connections as the broker leaves to one user"
 	}
 	g.busy = &busy{who, cause}
-	if leave, full = b.refusals.take(t, limit); full != fits {
+	if b.refusals.take(g.tree, 1, limit) != fits {
 		b.unheard(*g) // events come by this socket alone
+		return nil
 	}
-	return leave, full == fits
+	return b.refusals
 }
 
 // placeOperator gives a place at operator.sock. Sessions, and who may be in one,
 // have few of their own there and none of an operator's.
-func (b *Broker) placeOperator(g *guest) (leave func(), ok bool) {
-	t, places, limit := tree{uid: g.peer.UID()}, b.people, maxOperators
-	if s := g.session; s != nil {
-		t = tree{uid: s.UID, session: s}
-	}
+func (b *Broker) placeOperator(g *guest) (in *pool) {
+	places, limit := b.people, maxOperators
 	if !g.outside {
 		places, limit = b.insiders, maxInsidersEach
 	}
-	leave, full := places.take(t, limit)
-	if full != fits && g.outside {
-		g.busy = &busy{"uid " + strconv.FormatUint(uint64(t.uid), 10), "it has as many connections as the broker leaves to one operator"}
-		leave, full = b.strays.take(t, limit)
+	if places.take(g.tree, 1, limit) == fits {
+		return places
 	}
-	return leave, full == fits
+	if !g.outside {
+		return nil
+	}
+	g.busy = &busy{uidText(g.peer.UID()), "it has as many connections as the broker leaves to one operator"}
+	if b.strays.take(g.tree, 1, limit) != fits {
+		return nil
+	}
+	return b.strays
 }

@@ -20,10 +20,25 @@ const maxEnded = 10_000
 type ended struct {
 	mu   sync.Mutex
 	by   map[string]store.Session
-	gone []string // forgotten here and still in the store
+	gone []string          // forgotten here and still in the store
+	last map[uint32]string // of each user who had a session in this boot, the last
 }
 
-func newEnded() *ended { return &ended{by: map[string]store.Session{}} }
+func newEnded() *ended { return &ended{by: map[string]store.Session{}, last: map[uint32]string{}} }
+
+// mark remembers, for this boot and for whatever broker runs in it, that a user
+// had a session: the store keeps that one's record.
+func (e *ended) mark(user uint32, id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.last[user] = id
+}
+
+func (e *ended) had(user uint32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last[user] != ""
+}
 
 func (e *ended) add(r store.Session) {
 	e.mu.Lock()
@@ -89,11 +104,24 @@ func (e *ended) expire(before time.Time) {
 }
 
 // over hands out, once, the ids that the store is to forget too. One that has
-// been resumed since is not among them.
+// been resumed since is not among them, and a user's last of this boot waits.
 func (e *ended) over(live func(id string) bool) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ids := slices.DeleteFunc(e.gone, func(id string) bool { _, back := e.by[id]; return back || live(id) })
-	e.gone = nil
+	last := make(map[string]bool, len(e.last))
+	for _, id := range e.last {
+		last[id] = true
+	}
+	var ids, wait []string
+	for _, id := range e.gone {
+		switch _, back := e.by[id]; {
+		case back || live(id):
+		case last[id]:
+			wait = append(wait, id)
+		default:
+			ids = append(ids, id)
+		}
+	}
+	e.gone = wait
 	return ids
 }

@@ -40,6 +40,31 @@ func TestEndedIsBounded(t *testing.T) {
 	}
 }
 
+// The store keeps a record of each user who had a session in this boot: whoever
+// launches often enough to have their records forgotten is no operator either.
+func TestEndedKeepsEachUsersLast(t *testing.T) {
+	e, began := newEnded(), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	for n, id := range []string{"a1", "a2", "b1", "c1"} {
+		if id != "c1" { // of another boot
+			e.mark(uint32(id[0]), id)
+		}
+		e.add(store.Session{ID: id, Generation: 1, Started: began.Add(time.Duration(n) * time.Second)})
+	}
+	e.expire(began.Add(time.Hour))
+	for want, last := range []string{"a3", ""} {
+		over := e.over(nobody)
+		if slices.Contains(over, "b1") || slices.Contains(over, "a2") != (want == 1) {
+			t.Errorf("%q are to be deleted", over)
+		}
+		if last != "" {
+			e.mark('a', last)
+		}
+	}
+	if !e.had('a') || !e.had('b') || e.had('c') {
+		t.Error("somebody's session is forgotten, or another boot's remembered")
+	}
+}
+
 // What was forgotten in memory is deleted from the store, so that it doesn't
 // come back at each start.
 func TestEndedIsDeleted(t *testing.T) {

@@ -1,26 +1,31 @@
 package broker
 
 import (
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/wire"
 )
 
 // Bounds of the whole broker. The per-session ones are in guard.toml's [limits].
 const (
-	maxCalls          = 4096      // connections of broker.sock that are heard, and as many that are refused
-	maxWaiting        = 8         // goroutines of a socket that wait for the next connection
-	maxLooking        = 32        // connections of a socket that are being looked at
-	maxOperators      = 256       // connections of operators on operator.sock
-	maxGrants         = 128       // of these, such that wait for the disk
-	maxInsiders       = 64        // connections of sessions on operator.sock
-	maxInsidersEach   = 4         // of these, such of one session
-	maxBytes          = 256 << 20 // payload bytes in flight
-	maxParsing        = 8         // payloads parsed at once: parsing takes many times their size
-	firstChunk        = 64 << 10  // bytes of a body that are read before more memory is taken
-	keepInput         = 1 << 20   // inputs up to this are kept apart from their payload while a call waits
-	maxEqualPerSecond = 20        // equal records of one session before they are counted
+	maxCalls          = 4096                // connections of broker.sock that are heard, and as many that are refused
+	maxWaiting        = 8                   // goroutines of a socket that wait for the next connection
+	maxLooking        = 32                  // connections of a socket that are being looked at
+	maxOperators      = 256                 // connections of operators on operator.sock
+	maxGrants         = 128                 // of these, such that wait for the disk
+	maxInsiders       = 64                  // connections of sessions on operator.sock
+	maxInsidersEach   = 4                   // of these, such of one session
+	maxBytes          = 256 << 20           // payload bytes in flight, in the three parts of newMemory
+	maxOutside        = 32 << 20            // of these, such of who is in no session: they are denied anyway
+	maxSmall          = 64 << 20            // of these, such of small payloads, as nearly all are
+	smallBody         = 64 << 10            // payloads up to this are small
+	maxBodies         = 4 * wire.MaxPayload // of one session's large payloads
+	maxParsing        = 8                   // payloads parsed at once: parsing takes many times their size
+	firstChunk        = 64 << 10            // bytes of a body that are read before more memory is taken
+	keepInput         = 1 << 20             // inputs up to this are kept apart from their payload while a call waits
+	maxEqualPerSecond = 20                  // equal records of one session before they are counted
 
 	headerTime = 5 * time.Second        // from accept to a whole header
 	busyTime   = time.Second            // the same for who is to be refused, and then for the rest
@@ -69,27 +74,3 @@ func (s *slots) take() bool {
 func (s *slots) give() { <-s.free }
 
 func (s *slots) used() int { return len(s.free) }
-
-// budget bounds the memory of payloads under way.
-type budget struct {
-	mu   sync.Mutex
-	left int64
-}
-
-func newBudget(n int64) *budget { return &budget{left: n} }
-
-func (b *budget) take(n int64) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n > b.left {
-		return false
-	}
-	b.left -= n
-	return true
-}
-
-func (b *budget) give(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left += n
-}

@@ -6,74 +6,87 @@ import (
 	"leaseguard.internal/broker/session"
 )
 
-// pool is the connections that one socket holds at once, each in a place of a
-// tree: those of one session, or those of one uid that are in no session.
+// pool is what many share: the connections that one socket holds at once, or the
+// bytes of payloads in flight. Each part is taken for a tree: one session, or one
+// user's processes that are in no session.
 //
-// Nobody's flood takes a place of another's. A tree has at most the limit that
-// it is given. A uid has no more places than it leaves free, so there is always
-// room for the next one; beyond that share a tree gets its first few, so that one
-// session doesn't lack what others of its uid take, as long as a quarter of all
-// is left to other uids.
+// Nobody's flood takes what another needs. A tree has at most the limit that it
+// is given. A user has no more than it leaves free, so there is always room for
+// the next one; beyond that share a tree gets a few, so that one session doesn't
+// lack what others of its user take, as long as a quarter of all is left to other
+// users. And some is kept for sessions where they share with who is in none: there
+// one person may have as many uids as they like.
 type pool struct {
-	mu    sync.Mutex
-	all   int
-	used  int
-	trees map[tree]int
-	uids  map[uint32]int
+	mu      sync.Mutex
+	all     int
+	few     int // for each tree, beyond its user's share
+	kept    int // for sessions alone
+	used    int
+	outside int // of these, by who is in no session
+	trees   map[tree]int
+	users   map[uint32]int
 }
 
 // tree is whose a connection is.
 type tree struct {
-	uid     uint32
-	session *session.Session // nil: the uid's processes that are in no session
+	user    uint32           // see owners
+	session *session.Session // nil: the user's processes that are in no session
 }
 
-// firstFew places are given to a tree beyond its uid's share.
+// firstFew connections are given to a tree beyond its user's share.
 const firstFew = 4
 
-func newPool(all int) *pool {
-	return &pool{all: all, trees: map[tree]int{}, uids: map[uint32]int{}}
+func newPool(all, few, kept int) *pool {
+	return &pool{all: all, few: few, kept: kept, trees: map[tree]int{}, users: map[uint32]int{}}
 }
 
-// full says why there is no place.
+// full says why there is no room.
 type full int
 
 const (
 	fits     full = iota
 	treeFull      // the tree has its limit
-	uidFull       // its uid has its share, or all places are taken
+	uidFull       // its user has their share, or nothing is left
 )
 
-// take takes a place; leave gives it back.
-func (p *pool) take(t tree, limit int) (leave func(), f full) {
+// take takes n for a tree; give gives them back.
+func (p *pool) take(t tree, n, limit int) full {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	free := p.all - p.used
+	left := p.all - p.used - n
 	switch {
-	case p.trees[t] >= limit:
-		return nil, treeFull
-	case free <= 0, p.uids[t.uid] >= free && (p.trees[t] >= firstFew || free <= p.all/4):
-		return nil, uidFull
+	case p.trees[t]+n > limit:
+		return treeFull
+	case left < 0, t.session == nil && p.outside+n > p.all-p.kept:
+		return uidFull
+	case p.users[t.user]+n-1 > left && (p.trees[t]+n > p.few || left < p.all/4):
+		return uidFull
 	}
-	p.used++
-	p.trees[t]++
-	p.uids[t.uid]++
-	return func() { p.leave(t) }, fits
+	p.count(t, n)
+	return fits
 }
 
-func (p *pool) leave(t tree) {
+func (p *pool) give(t tree, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.used--
-	if p.trees[t]--; p.trees[t] == 0 {
+	p.count(t, -n)
+}
+
+// count counts up or down. The caller holds the lock.
+func (p *pool) count(t tree, n int) {
+	p.used += n
+	if t.session == nil {
+		p.outside += n
+	}
+	if p.trees[t] += n; p.trees[t] == 0 {
 		delete(p.trees, t)
 	}
-	if p.uids[t.uid]--; p.uids[t.uid] == 0 {
-		delete(p.uids, t.uid)
+	if p.users[t.user] += n; p.users[t.user] == 0 {
+		delete(p.users, t.user)
 	}
 }
 
-// taken is how many places are taken.
+// taken is how much is taken.
 func (p *pool) taken() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

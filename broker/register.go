@@ -21,9 +21,17 @@ import (
 
 // serveControl answers a control request of broker.sock: a launcher's, or one of
 // a session's own recovery tool.
-func (b *Broker) serveControl(ctx context.Context, conn *peer.Conn, p peer.Peer, h wire.Header) {
-	req, give, err := b.receive(conn, h)
-	if err != nil {
+func (b *Broker) serveControl(ctx context.Context, conn *peer.Conn, g guest, h wire.Header) {
+	p := g.peer
+	req, give, err := b.receive(conn, g.tree, h)
+	switch {
+	case errors.Is(err, errBusy):
+		b.result(conn, wire.Result{Error: wireError(verdict.BrokerBusy, "reading", "the request", err.Error(), "try again")})
+		return
+	case errors.Is(err, errOutside):
+		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "reading", "the request", err.Error(), "use the guard that belongs to this broker")})
+		return
+	case err != nil:
 		return
 	}
 	defer give()
@@ -103,7 +111,11 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 	if b.settings().config.Lease.Promotion == "self" && r.Runtime != runtimes.Exec {
 		s.Server = "guard-" + randomHex(8)
 	}
-	if werr := b.resume(s, r.Resume); werr != nil {
+	werr := b.own(s)
+	if werr == nil {
+		werr = b.resume(s, r.Resume)
+	}
+	if werr != nil {
 		_ = anchor.Close()
 		return nil, werr
 	}

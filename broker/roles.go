@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"leaseguard.internal/broker/session"
@@ -49,16 +48,17 @@ func (b *Broker) identify(p peer.Peer, groups []uint32) caller {
 // tell, and why there is a passphrase. In system mode the socket's mode keeps
 // others out already; it is asked again, since a mode can be changed.
 func (b *Broker) outsider(uid uint32, groups []uint32) string {
-	who := "uid " + strconv.FormatUint(uint64(uid), 10)
+	who := uidText(uid)
 	if b.opt.Paths.Mode != paths.System {
 		if uid != b.opt.UID && uid != 0 {
 			return who + " is not the broker's"
 		}
 		return ""
 	}
+	if had := b.hadSession(uid); had != "" {
+		return had
+	}
 	switch {
-	case b.sessions.HasUser(uid):
-		return who + " has a session, and a process that the session left behind could not be told from its user"
 	case uid == 0:
 		return ""
 	case !slices.Contains(groups, b.opt.Paths.OperatorGID):
@@ -124,5 +124,9 @@ func (b *Broker) notOperator(p peer.Peer, ctl wire.Control, cause string) wire.R
 	// The session that the caller names is his own text, and no key of ours.
 	b.recordOften(audit.Record{Event: audit.EventSession, Code: string(verdict.NotOperator), CallerPID: p.PID(),
 		Reason: "verb " + verdict.Object(string(ctl.Verb)) + " for " + verdict.Object(ctl.Session) + ": " + cause})
-	return wire.Result{Error: wireError(verdict.NotOperator, "serving", "an operator's command", cause, "run it from a terminal outside any session")}
+	next := "run it from a terminal outside any session"
+	if b.opt.Paths.Mode == paths.System {
+		next += ", as root, or as an operator who had no session since the machine started"
+	}
+	return wire.Result{Error: wireError(verdict.NotOperator, "serving", "an operator's command", cause, next)}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -113,7 +114,7 @@ func (l *oneLine) Read(p []byte) (int, error) {
 
 // systemMode starts a broker that takes itself for that of the machine. Its
 // sockets are open to everybody: what keeps others out is then the broker alone.
-func systemMode(t *testing.T, change func(*config.Config)) *fixture {
+func systemMode(t *testing.T, change func(*config.Config), options ...func(*Options)) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be several users; CI runs this as root")
@@ -136,13 +137,26 @@ func systemMode(t *testing.T, change func(*config.Config)) *fixture {
 	if change != nil {
 		change(cfg)
 	}
-	f.Broker, err = Start(Options{Paths: p, Config: cfg, Clock: f.clock, Log: slog.New(slog.DiscardHandler), Version: "test"})
+	opt := Options{Paths: p, Config: cfg, Clock: f.clock, Log: slog.New(slog.DiscardHandler), Version: "test"}
+	for _, o := range options {
+		o(&opt)
+	}
+	f.startSystem(opt)
+	return f
+}
+
+// startSystem starts it, again after f.stop.
+func (f *fixture) startSystem(opt Options) {
+	f.t.Helper()
+	var err error
+	f.Broker, err = Start(opt)
 	f.must(err)
+	p := opt.Paths
 	for path, want := range map[string]fs.FileMode{p.BrokerSocket: 0o666, p.OperatorSocket: 0o660} {
 		info, err := os.Stat(path)
 		f.must(err)
 		if info.Mode().Perm() != want {
-			t.Errorf("%s has mode %v, want %v", path, info.Mode(), want)
+			f.t.Errorf("%s has mode %v, want %v", path, info.Mode(), want)
 		}
 		f.must(os.Chmod(path, 0o666))
 	}
@@ -150,8 +164,8 @@ func systemMode(t *testing.T, change func(*config.Config)) *fixture {
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()
 	f.eventually("the broker is ready", func() bool { return f.audit.Head().Seq > 0 })
-	t.Cleanup(func() { cancel(); f.must(<-done) })
-	return f
+	f.stop = sync.OnceFunc(func() { cancel(); f.must(<-done) })
+	f.t.Cleanup(f.stop)
 }
 
 var askStatus = wire.Control{Verb: wire.VerbStatus}
@@ -200,9 +214,10 @@ func TestSystemModeOperators(t *testing.T) {
 	}
 }
 
-// TestSystemModeSessionsUser: while a user has a session, no process of theirs
-// is an operator, inside of it or not, whatever its groups; another user is.
-// The session sees itself, and nobody else.
+// TestSystemModeSessionsUser: while a user has a session, and after it, no process
+// of theirs is an operator, inside of it or not, whatever its groups; another user
+// is. A new broker knows it too, until the next boot. The session sees itself, and
+// nobody else.
 func TestSystemModeSessionsUser(t *testing.T) {
 	f := systemMode(t, nil)
 	operator := func(uid uint32) syscall.Credential {
@@ -235,9 +250,29 @@ func TestSystemModeSessionsUser(t *testing.T) {
 	}
 	anchor.end()
 	f.eventually("the session has ended", func() bool { return !f.sessions.HasUser(ann) })
-	if res, _ := as(t, operator(ann), f.opt.Paths.OperatorSocket, approve); res.Error != nil {
-		t.Errorf("without a session: %v", res.Error)
+	after := func(when string, code verdict.Code) {
+		t.Helper()
+		res, p := as(t, operator(ann), f.opt.Paths.OperatorSocket, approve)
+		p.end()
+		if codeOf(res) != code {
+			t.Errorf("%s: %v, want %q", when, res.Error, code)
+		}
 	}
+	after("what the session left running", verdict.NotOperator)
+	f.ended.expire(f.clock.Wall().Add(time.Hour))
+	f.prune(t.Context())
+	f.stop()
+	f.startSystem(f.opt)
+	after("a new broker, and no resume any more", verdict.NotOperator)
+	records, err := f.store.Sessions()
+	f.must(err)
+	for _, r := range records {
+		r.BootID = "another"
+		f.must(f.store.PutSession(t.Context(), r))
+	}
+	f.stop()
+	f.startSystem(f.opt)
+	after("the next boot", "")
 	if res, _ := as(t, syscall.Credential{}, f.opt.Paths.BrokerSocket, wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: "exec", Dir: "/"}}); codeOf(res) != verdict.RootSession {
 		t.Errorf("a session of root: %v", res.Error)
 	}

@@ -3,9 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"leaseguard.internal/gate/dialect"
@@ -30,7 +28,7 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, g guest) {
 	case h.Kind == wire.KindEvent:
 		b.serveEvent(ctx, conn, g, h)
 	default:
-		b.serveControl(ctx, conn, g.peer, h)
+		b.serveControl(ctx, conn, g, h)
 	}
 }
 
@@ -55,39 +53,6 @@ func (b *Broker) turnAway(conn *peer.Conn, g guest, h wire.Header) {
 	}
 	b.result(conn, wire.Result{Error: g.busy.error("answering")})
 }
-
-// receive reads what follows a header. Memory is taken from the byte budget as
-// the bytes come, not as they are announced: a peer that only promises holds
-// next to nothing. give returns what was taken.
-func (b *Broker) receive(conn *peer.Conn, h wire.Header) (req wire.Request, give func(), err error) {
-	b.deadline(conn, bodyTime)
-	buf, taken := []byte(nil), int64(0)
-	give = func() { b.bytes.give(taken) }
-	for len(buf) < h.Rest() {
-		chunk := min(max(len(buf), firstChunk), h.Rest()-len(buf))
-		if !b.bytes.take(int64(chunk)) {
-			give()
-			h.BodyLen, h.ControlLen = h.Rest()-len(wire.EndMark)-len(buf), 0
-			b.drain(conn, h, bodyTime)
-			return wire.Request{}, nil, errBusy
-		}
-		taken += int64(chunk)
-		buf = slices.Grow(buf, chunk)
-		n, err := io.ReadFull(conn, buf[len(buf):len(buf)+chunk])
-		buf = buf[:len(buf)+n]
-		if err != nil {
-			give()
-			return wire.Request{}, nil, fmt.Errorf("reading request body: %w", err)
-		}
-	}
-	if req, err = h.Split(buf); err != nil {
-		give()
-		return wire.Request{}, nil, err
-	}
-	return req, give, nil
-}
-
-var errBusy = errors.New("the payloads in flight fill the broker's memory")
 
 // drain reads what a refused request still sends, so that its sender can read
 // the refusal instead of failing on its own write.

@@ -33,7 +33,7 @@ func (b *Broker) exited(s *session.Session) {
 	}
 	b.forget(s)
 	b.record(b.sessionEvent(s, "ended", "the anchor has exited"))
-	b.ended.add(b.sessionRecord(s))
+	b.over(b.sessionRecord(s), s.User())
 	b.sessions.Remove(s)
 	b.dropAnchor(s)
 	b.endings.forget(s)
@@ -55,6 +55,7 @@ func (b *Broker) sweep(ctx context.Context) {
 			b.seeLeader(s)
 		}
 		b.giveBack(len(all))
+		b.refreshOwners()
 		b.endUnproved(now)
 		b.keepTrees(all)
 		for _, r := range b.floods.Flush(now) {
@@ -119,14 +120,18 @@ func (b *Broker) restore() error {
 	}
 	for _, r := range records {
 		anchor, err := b.reopen(r)
+		user := b.owners.Owner(r.UID)
 		if err != nil {
-			b.ended.add(r)
+			b.over(r, user)
 			continue
 		}
 		privileged, err := anchor.Privileged()
 		s := &session.Session{
 			ID: r.ID, Generation: r.Generation, Runtime: r.Runtime, UID: r.UID, Dir: r.Dir, Command: r.Command,
 			Anchor: anchor, Started: r.Started, Unenforced: privileged || err != nil, Restored: true, Server: r.Server, Fell: b.fell,
+		}
+		if user != r.UID {
+			s.Owner = user
 		}
 		if b.settings().config.Lease.Promotion != "self" {
 			s.Server = "" // the operator has taken recovery away since
@@ -137,7 +142,7 @@ func (b *Broker) restore() error {
 		}
 		if err := b.sessions.Add(s); err != nil {
 			b.opt.Log.Warn("restoring a session", "session", r.ID, "error", err)
-			b.ended.add(r)
+			b.over(r, user)
 			b.notify(b.opt.Manager.Forget(anchorName(r.ID, r.Generation)))
 			_ = anchor.Close()
 			continue

@@ -31,7 +31,7 @@ func (r *Registry) Add(s *Session) error {
 	}
 	e := &entry{session: s, above: above}
 	r.byID[s.ID], r.byAnchor[s.Anchor.ID()], r.byPID[s.Anchor.PID()] = e, e, e
-	r.users[s.UID]++
+	r.users[s.User()]++
 	for _, up := range above {
 		r.above[up]++
 	}
@@ -46,7 +46,7 @@ func (r *Registry) drop(e *entry) {
 	if r.byPID[s.Anchor.PID()] == e { // the number may be a newer anchor's by now
 		delete(r.byPID, s.Anchor.PID())
 	}
-	less(r.users, s.UID)
+	less(r.users, s.User())
 	for _, up := range e.above {
 		less(r.above, up)
 	}
@@ -84,7 +84,7 @@ func (r *Registry) admit(s *Session, above []peer.ID) error {
 			s.Anchor.PID(), below.ID, ErrNested)
 	}
 	if n := r.living(s); n >= r.perUID {
-		return fmt.Errorf("uid %d has %d sessions: %w; end one, or raise limits.sessions_per_uid", s.UID, n, ErrLimit)
+		return fmt.Errorf("uid %d has %d sessions, those of its subordinate uids included: %w; end one, or raise limits.sessions_per_uid", s.User(), n, ErrLimit)
 	}
 	return nil
 }
@@ -92,12 +92,12 @@ func (r *Registry) admit(s *Session, above []peer.ID) error {
 // living counts the user's sessions beside s. One that has ended takes no room
 // even before that was told, but that is only looked at when the room is used up.
 func (r *Registry) living(s *Session) int {
-	if n := r.users[s.UID]; n < r.perUID {
+	if n := r.users[s.User()]; n < r.perUID {
 		return n
 	}
 	n := 0
 	for _, other := range r.byID {
-		if other.session.UID == s.UID && other.session.ID != s.ID && other.session.Anchor.Alive() {
+		if other.session.User() == s.User() && other.session.ID != s.ID && other.session.Anchor.Alive() {
 			n++
 		}
 	}

@@ -32,7 +32,7 @@ type Registry struct {
 	byAnchor map[peer.ID]*entry
 	byPID    map[int]*entry // where Find looks first: a number proves nothing
 	byCgroup map[uint64]*Session
-	users    map[uint32]int  // sessions of each user
+	users    map[uint32]int  // sessions of each user, see Session.User
 	above    map[peer.ID]int // how many sessions each process stood above at their start
 }
 
@@ -149,10 +149,10 @@ func (r *Registry) All() []*Session {
 
 // HasUser says whether the user has a session, also one whose end hasn't been
 // told yet.
-func (r *Registry) HasUser(uid uint32) bool {
+func (r *Registry) HasUser(user uint32) bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.users[uid] > 0
+	return r.users[user] > 0
 }
 
 // Len returns how many sessions there are.

@@ -7,6 +7,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ type Session struct {
 	Generation uint64 // counts the launches under ID
 	Runtime    string
 	UID        uint32
+	Owner      uint32 // whose subordinate uid UID is; 0: nobody's
 	Dir        string // the anchor's working directory at registration
 	Command    string // for people
 	Anchor     *peer.Process
@@ -60,6 +62,9 @@ type Session struct {
 	why      string // an operator's words for the last revocation
 	verdicts verdicts
 }
+
+// User is the user that the session counts for.
+func (s *Session) User() uint32 { return cmp.Or(s.Owner, s.UID) }
 
 // Start gives the session its lease, with no authority. A restored session
 // remembers whether its runtime was exec'd and its gate seen; one whose launcher
