@@ -21,11 +21,13 @@ import (
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
 func TestMain(m *testing.M) {
 	agenttest.Enter()
+	testproc.Enter()
 	goleak.VerifyTestMain(m)
 }
 

@@ -23,7 +23,7 @@ type call struct {
 	peer    peer.Peer
 	host    wire.Host
 	role    wire.Role
-	flags   uint8
+	stdin   int // pid of the process that made the caller's stdin, as the caller says
 	began   clock.Instant
 	event   dialect.Event
 	set     *settings        // by which it is judged
@@ -50,7 +50,7 @@ func (c *call) leave() {
 
 // serveEvent judges one event of a host and answers its gate.
 func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wire.Header) {
-	c := &call{set: b.settings(), conn: conn, peer: g.peer, host: h.Host, role: h.Role, flags: h.Flags, began: b.opt.Clock.Now(), session: g.session, path: g.path}
+	c := &call{set: b.settings(), conn: conn, peer: g.peer, host: h.Host, role: h.Role, stdin: int(h.Peer), began: b.opt.Clock.Now(), session: g.session, path: g.path}
 	c.own = c.session != nil && b.hostsOwn(c)
 	if c.own {
 		c.release = append(c.release, c.session.Calling(g.peer.Process()))

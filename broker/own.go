@@ -6,7 +6,6 @@ import (
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/runtimes"
-	"leaseguard.internal/internal/wire"
 )
 
 // hostsOwn says whether the event comes from the host itself: the caller is the
@@ -14,11 +13,19 @@ import (
 // Anybody below the anchor may start the gate with a payload of his own; that
 // is judged like any other call, but proves and opens nothing. In an exec
 // session the command calls the gate as it likes, so every descendant counts.
+//
+// Neither half is enough: an orphan that the anchor has adopted is its child, and
+// its tools have socketpairs of it as well. The gate names who made its own, by
+// number. The anchor lives and is older than what is below it, so the number was
+// its own when the gate read it; a gate of another pid namespace, where it may be
+// anybody's, is not believed.
 func (b *Broker) hostsOwn(c *call) bool {
 	if c.session.Runtime == runtimes.Exec {
 		return true
 	}
-	return c.flags&wire.FlagStdinParent != 0 && len(c.path) == 2 && b.installedGate(c)
+	anchor := c.session.Anchor
+	return len(c.path) == 2 && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
+		c.peer.Process().OursInNumbers() && anchor.Alive()
 }
 
 // installedGate says whether the caller runs the gate that stands beside the

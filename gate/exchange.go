@@ -69,10 +69,9 @@ func readPayload(c call) (frame []byte, e syscall.Errno) {
 			frame, frame[8] = frame[:20], 2 // wire.FlagOversize
 		}
 	}
-	// A socketpair that the parent made: an orphan that a subreaper adopted can't have it.
-	peer, err := syscall.GetsockoptUcred(0, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	if err == nil && peer.Pid > 0 && int(peer.Pid) == syscall.Getppid() {
-		frame[8] |= 1 // wire.FlagStdinParent
+	// Who made the socketpair. The broker compares: the parent may change until it looks.
+	if peer, err := syscall.GetsockoptUcred(0, syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+		copy(frame[9:12], []byte{byte(peer.Pid >> 16 & 0xff), byte(peer.Pid >> 8 & 0xff), byte(peer.Pid & 0xff)})
 	}
 	size := len(frame) - 20
 	copy(frame[16:20], []byte{byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size & 0xff)})

@@ -74,8 +74,9 @@ func TestOversizePayloadIsDrainedAndFlagged(t *testing.T) {
 	}
 }
 
-// A socketpair that the gate's parent made is named in the header; nothing else.
-func TestStdinParentFlag(t *testing.T) {
+// Who made the socketpair at stdin is named in the header, whoever the gate's
+// parent is.
+func TestStdinPeer(t *testing.T) {
 	b := serve(t, answerReply(pass))
 	pair := func() (mine, theirs *os.File) {
 		fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -88,10 +89,10 @@ func TestStdinParentFlag(t *testing.T) {
 		name string
 		wrap []string // started between this process and the gate
 		pair bool
-		want uint8
+		want int
 	}{
-		{"socketpair of the parent", nil, true, wire.FlagStdinParent},
-		{"socketpair of the grandparent", []string{"sh", "-c", `"$@"; exit $?`, "sh"}, true, 0},
+		{"socketpair of the parent", nil, true, os.Getpid()},
+		{"socketpair of the grandparent", []string{"sh", "-c", `"$@"; exit $?`, "sh"}, true, os.Getpid()},
 		{"pipe of the parent", nil, false, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -110,8 +111,8 @@ func TestStdinParentFlag(t *testing.T) {
 				t.Fatalf("got %v", got)
 			}
 			r := b.requests[len(b.requests)-1]
-			if r.Flags != tc.want || string(r.Body) != payload {
-				t.Errorf("flags %#x, want %#x; body %q", r.Flags, tc.want, r.Body)
+			if r.Flags != 0 || int(r.Peer) != tc.want || string(r.Body) != payload {
+				t.Errorf("flags %#x, peer %d, want %d; body %q", r.Flags, r.Peer, tc.want, r.Body)
 			}
 		})
 	}

@@ -102,8 +102,8 @@ func TestAttack22_OtherBytesRun(t *testing.T) {
 	good := payload("PreToolUse", "Read")
 	for name, frame := range map[string]string{
 		"no body":                   event(0, ""),
-		"no body, it was too large": event(wire.FlagOversize, ""),
-		"a body, it was too large":  event(wire.FlagOversize, good),
+		"no body, it was too large": oversize(""),
+		"a body, it was too large":  oversize(good),
 		"two objects":               event(0, good+payload("PreToolUse", "Write")),
 		"a key twice":               event(0, strings.Replace(good, `"tool_name":"Read"`, `"tool_name":"Read","tool_name":"Write"`, 1)),
 		"a key in two cases":        event(0, strings.Replace(good, `"tool_name":"Read"`, `"tool_name":"Read","Tool_name":"Write"`, 1)),

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/sandbox"
@@ -218,14 +219,17 @@ func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 		orphan, tool := orphaned(), anchor.Spawn(false, true)
 		read, post := payload("PreToolUse", "Read"), payload("PostToolUse", "Write")
 		fakes := map[string]func(){
-			"an orphan runs the gate":         func() { w.is(reply(orphan.Run(false, read, w.gate("decide")...)), "pass") },
-			"an orphan becomes the gate":      func() { becomes(orphaned(), read, "decide") },
-			"a tool becomes the gate":         func() { becomes(anchor.Spawn(false, false), read, "decide") },
-			"a tool runs the gate":            func() { w.is(reply(tool.Run(false, read, w.gate("decide")...)), "pass") },
-			"a tool's pipe":                   func() { w.is(reply(tool.Run(true, read, w.gate("decide")...)), "pass") },
+			"an orphan runs the gate":    func() { w.is(reply(orphan.Run(false, read, w.gate("decide")...)), "pass") },
+			"an orphan becomes the gate": func() { becomes(orphaned(), read, "decide") },
+			"a tool becomes the gate":    func() { becomes(anchor.Spawn(false, false), read, "decide") },
+			"a tool runs the gate":       func() { w.is(reply(tool.Run(false, read, w.gate("decide")...)), "pass") },
+			"a tool's pipe":              func() { w.is(reply(tool.Run(true, read, w.gate("decide")...)), "pass") },
+			"a tool passes the anchor's pair on": func() {
+				w.is(reply(anchor.Run(false, read, append([]string{"/bin/sh", "-c", `"$@"; exit $?`, "sh"}, w.gate("decide")...)...)), "pass")
+			},
 			"the anchor's pipe":               func() { w.is(reply(anchor.Run(true, read, w.gate("decide")...)), "pass") },
-			"an orphan writes what it writes": func() { w.is(w.ask(orphan, w.Paths.BrokerSocket, event(wire.FlagStdinParent, read)), "pass") },
-			"a tool writes what it writes":    func() { w.is(w.ask(tool, w.Paths.BrokerSocket, event(wire.FlagStdinParent, read)), "pass") },
+			"an orphan writes what it writes": func() { w.is(w.ask(orphan, w.Paths.BrokerSocket, event(anchor.PID, read)), "pass") },
+			"a tool writes what it writes":    func() { w.is(w.ask(tool, w.Paths.BrokerSocket, event(anchor.PID, read)), "pass") },
 			"a call that never asked":         func() { orphan.Run(false, post, w.gate("observe")...) },
 			"another conversation": func() {
 				orphan.Run(false, strings.Replace(read, `"conversation"`, `"another"`, 1), w.gate("decide")...)
@@ -246,4 +250,60 @@ func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 		w.approve(id) // it was the host itself
 		w.expect(anchor, "Write", "pass")
 	})
+}
+
+// TestAttack28_ParentEndsUnderTheGate: a tool makes a socket pair, starts the gate
+// on it, and ends while the gate asks: when the gate looked its parent had made
+// its stdin, and when the broker looks its parent is the anchor. It is judged,
+// and taken for nobody.
+//
+// The gate says who made its stdin, and the broker compares that with the anchor
+// (gate/exchange.go, readPayload; broker/own.go, hostsOwn).
+func TestAttack28_ParentEndsUnderTheGate(t *testing.T) {
+	onKernels(t, func(t *testing.T, w *world) {
+		w.t = t
+		anchor := w.Start()
+		anchor.Subreaper()
+		id := w.session(anchor, "claude")
+		asked := func(name string, try func(tool *testproc.Proc)) {
+			before := w.find(id).Calls
+			tool := anchor.Spawn(false, false)
+			try(tool)
+			tool.Reap(anchor)
+			w.eventually("its call is judged", func() bool { return w.find(id).Calls > before })
+			if s := w.find(id); s.GateSeen || s.Alarm != "" {
+				t.Fatalf("%s: gate seen %v, alarm %q", name, s.GateSeen, s.Alarm)
+			}
+		}
+		read := payload("PreToolUse", "Read")
+		asked("while the broker stands still", func(tool *testproc.Proc) {
+			w.stopped(func() {
+				before := w.queued()
+				tool.Begin(read, w.gate("decide")...)
+				w.eventually("the gate asks", func() bool { return w.queued() > before })
+				tool.Kill()
+			})
+		})
+		for i := range rounds(20, 500) { // at any other moment
+			asked("in time", func(tool *testproc.Proc) {
+				tool.Begin(read, w.gate("decide")...)
+				for end := time.Now().Add(time.Duration(i%20) * 200 * time.Microsecond); time.Now().Before(end); {
+				}
+				tool.Kill()
+			})
+		}
+		w.is(reply(anchor.Run(false, read, w.gate("decide")...)), "pass")
+		if !w.find(id).GateSeen {
+			t.Error("the host's own gate isn't seen")
+		}
+	})
+}
+
+// queued is how many ends the broker's socket has in the kernel: its own, and
+// those that wait to be taken.
+func (w *world) queued() int {
+	w.t.Helper()
+	text, err := os.ReadFile("/proc/net/unix")
+	w.must(err)
+	return strings.Count(string(text), w.Paths.BrokerSocket+"\n")
 }

@@ -137,7 +137,7 @@ func TestAttack05_ForgedIdentity(t *testing.T) {
 	forged := strings.Replace(payload("PreToolUse", "Write"), `{"hook`,
 		`{"pid":`+pid(anchor)+`,"ppid":`+pid(anchor)+`,"uid":0,"gid":0,"anchor":`+pid(anchor)+`,"session":"`+id+`","generation":1,"guard":{"session":"`+id+`"},"hook`, 1)
 	forged = strings.Replace(forged, `"conversation"`, `"`+id+`"`, 1)
-	w.is(w.ask(stranger, w.Paths.BrokerSocket, event(wire.FlagStdinParent, forged)), "not_registered")
+	w.is(w.ask(stranger, w.Paths.BrokerSocket, event(anchor.PID, forged)), "not_registered")
 	out := stranger.Run(false, forged, append([]string{"/usr/bin/env", "GUARD_SESSION=" + id, "GUARD_GENERATION=1", "GUARD_PID=" + pid(anchor)}, w.gate("decide")...)...)
 	w.is(reply(out), "not_registered")
 	for name, text := range map[string]string{

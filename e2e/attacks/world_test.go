@@ -128,9 +128,15 @@ func payload(event, tool string) string {
 	return fmt.Sprintf(`{"hook_event_name":%q,"session_id":"conversation","cwd":"/","tool_name":%q,"tool_input":{},"tool_use_id":"toolu_1"}`, event, tool)
 }
 
-// event is the frame of a gate that is asked about a tool.
-func event(flags uint8, body string) string {
-	return string(wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Flags: flags, Body: []byte(body)}))
+// event is the frame of a gate that is asked about a tool, and that tells who
+// made its stdin.
+func event(peer int, body string) string {
+	return string(wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Peer: uint32(peer), Body: []byte(body)}))
+}
+
+// oversize is the frame of a gate whose payload was too large.
+func oversize(body string) string {
+	return string(wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Flags: wire.FlagOversize, Body: []byte(body)}))
 }
 
 func call(tool string) string { return event(0, payload("PreToolUse", tool)) }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +28,13 @@ import (
 const playsHost = "GUARD_SYSTEM_TEST_HOST"
 
 func init() {
+	if words := strings.Fields(os.Getenv(orphansGate)); len(words) > 0 {
+		if err := leaveOrphan(words); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(playsHost) != "" {
 		if err := playHost(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -51,37 +60,80 @@ func playHost() error {
 	if !lines.Scan() { // the test waits until the registration is known
 		return io.ErrUnexpectedEOF
 	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil { // as guard launch does
+		return err
+	}
 	if err := conn.Close(); err != nil { // as exec does
 		return err
 	}
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
+		if words[0] == "orphan" {
+			fmt.Println(orphan(words[1:]))
+			continue
+		}
 		fmt.Println(hook(words, p))
 	}
 	return lines.Err()
 }
 
-// hook runs a gate with a socketpair of ours as its stdin, as Node hosts do.
-func hook(words []string, p paths.Paths) string {
+// gateOf is a gate with a socketpair of ours as its stdin, as Node hosts do. All
+// that it is to read is written.
+func gateOf(words []string, p paths.Paths) (*exec.Cmd, *os.File, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return err.Error()
+		return nil, nil, err
 	}
 	in, out := os.NewFile(uintptr(pair[0]), "in"), os.NewFile(uintptr(pair[1]), "out")
 	args := append(words, "claude", "--socket", p.BrokerSocket, "--broker-uid", fmt.Sprint(p.BrokerUID), "--role", "decide")
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin = in
-	stderr := new(bytes.Buffer)
-	cmd.Stderr = stderr
-	if err := cmd.Start(); err != nil {
+	_, err = out.WriteString(hostPayload)
+	return cmd, out, errors.Join(err, unix.Shutdown(pair[1], unix.SHUT_WR))
+}
+
+// hook runs a gate as a host does.
+func hook(words []string, p paths.Paths) string {
+	cmd, out, err := gateOf(words, p)
+	if err != nil {
 		return err.Error()
 	}
-	_ = in.Close()
-	_, _ = out.WriteString(hostPayload)
-	_ = unix.Shutdown(pair[1], unix.SHUT_WR)
-	err = cmd.Wait()
+	stderr := new(bytes.Buffer)
+	cmd.Stderr = stderr
+	err = cmd.Run()
 	_ = out.Close()
 	return fmt.Sprintf("%v %q", err, stderr)
+}
+
+// orphansGate makes this binary a tool: it starts a gate with a socketpair of its
+// own and ends after so long, perhaps while the gate asks.
+const orphansGate = "GUARD_SYSTEM_TEST_ORPHAN"
+
+func orphan(words []string) error {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), orphansGate+"="+strings.Join(words, " "))
+	return cmd.Run()
+}
+
+func leaveOrphan(words []string) error {
+	p, err := paths.Resolve(os.Getenv, uint32(os.Getuid()))
+	if err != nil {
+		return err
+	}
+	late, err := time.ParseDuration(words[0])
+	if err != nil {
+		return err
+	}
+	cmd, out, err := gateOf(words[1:], p)
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	time.Sleep(late)
+	_ = out.Close()
+	return nil
 }
 
 // host is a session of ada's whose anchor plays Claude.
@@ -187,6 +239,35 @@ func TestGateIsProvedByItsGroup(t *testing.T) {
 		t.Fatal("the installed gate, started by the host, isn't known")
 	}
 	operator(t, "approve", h.id)
+}
+
+// TestAttack28_SystemMode: a tool starts the installed gate and ends while the
+// gate asks, so that the host has adopted it when the broker looks.
+func TestAttack28_SystemMode(t *testing.T) {
+	machine(t)
+	s := activate(t)
+	s.wake(t)
+	h := startHost(t)
+	gate := programs + "/guard-gate"
+	broker := s.cmd.Process
+	for _, late := range []string{"1ms", "5ms", "200ms"} { // by then it has asked, on a machine that isn't busy
+		before := h.session(t).Calls
+		if err := broker.Signal(unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		h.hook(t, "orphan "+late+" "+gate)
+		if err := broker.Signal(unix.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the orphan's call", func() bool { return h.session(t).Calls > before })
+		if h.session(t).GateSeen {
+			t.Errorf("the gate of an orphan whose parent ended %s after its start counts as the host's own", late)
+		}
+	}
+	h.hook(t, gate)
+	if !h.session(t).GateSeen {
+		t.Error("the installed gate, started by the host, isn't known")
+	}
 }
 
 // A runtime below the session's own is found by its names, since its program

@@ -27,7 +27,7 @@ func TestProtocolDocumentHasTheBytes(t *testing.T) {
 	}
 	want := map[string][]byte{
 		"event": wire.AppendRequest(nil, wire.Request{
-			Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Flags: wire.FlagStdinParent, Body: []byte(`{"tool_name":"Bash"}`),
+			Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Peer: 4242, Body: []byte(`{"tool_name":"Bash"}`),
 		}),
 		"control": wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: []byte(`{"verb":"status"}`)}),
 		"answer":  wire.AppendReply(nil, wire.Reply{Kind: wire.KindAnswer, Exit: 2, Out: []byte(`{}`), Err: []byte("no")}),

@@ -77,6 +77,22 @@ func (p *Process) StartTime() uint64 {
 	return start
 }
 
+// OursInNumbers says whether the process is in our own pid namespace, and so
+// means the same process by a number as we do. A /proc of another one than ours
+// gives no answer.
+func (p *Process) OursInNumbers() bool {
+	if p == nil {
+		return false
+	}
+	numbers := 0
+	err := p.withDir(func(d proc.Dir) error {
+		st, err := d.Status()
+		numbers = st.Numbers
+		return err
+	})
+	return err == nil && numbers == 1
+}
+
 // Exe returns the path of the program that the process runs now; the process
 // may change it at any time by exec. " (deleted)" follows if the file is gone.
 func (p *Process) Exe() (string, error) { return p.link("exe") }

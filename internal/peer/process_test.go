@@ -307,3 +307,34 @@ func TestCloseUnderUse(t *testing.T) {
 	_ = p.Close()
 	wg.Wait()
 }
+
+// By a number two processes mean the same only in one pid namespace.
+func TestOursInNumbers(t *testing.T) {
+	zoo := testproc.New(t)
+	first := zoo.StartInPIDNamespace()
+	for _, tt := range []struct {
+		name string
+		pid  int
+		want bool
+	}{
+		{"this one", os.Getpid(), true},
+		{"a child", zoo.Start().PID, true},
+		{"first of another", first.PID, false},
+		{"second of another", first.Spawn(false, false).PID, false},
+	} {
+		p, err := Open(tt.pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.OursInNumbers() != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, !tt.want, tt.want)
+		}
+		_ = p.Close()
+		if p.OursInNumbers() {
+			t.Errorf("%s: after Close", tt.name)
+		}
+	}
+	if (*Process)(nil).OursInNumbers() {
+		t.Error("nobody has numbers")
+	}
+}

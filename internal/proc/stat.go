@@ -68,6 +68,9 @@ type Status struct {
 	// may come by: the permitted, effective, inheritable and ambient sets
 	// together. They count in its own user namespace: see IDMaps.
 	Caps uint64
+	// Numbers is how many it has in pid namespaces, from that of the /proc that
+	// was read down to its own. It is zero where the kernel doesn't say.
+	Numbers int
 }
 
 // EUID returns the effective uid.
@@ -89,6 +92,9 @@ func ParseStatus(data []byte) (Status, error) {
 			if err := st.parseUIDs(bytes.Fields(rest)); err != nil {
 				return Status{}, err
 			}
+		case name == "NSpid":
+			st.Numbers += len(bytes.Fields(rest))
+			continue
 		case slices.Contains(capSets, name):
 			set, err := strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64)
 			if err != nil {

@@ -155,6 +155,18 @@ func (p *Proc) Run(piped bool, stdin string, argv ...string) Output {
 	return out
 }
 
+// Begin makes p start a program, with a socket pair of p's as stdin, and returns
+// its pid. Nothing is read of what it writes; p doesn't wait for it.
+func (p *Proc) Begin(stdin string, argv ...string) int {
+	p.zoo.t.Helper()
+	a := p.ask(order{Do: "begin", Text: strings.Join(argv, "\x00"), Data: []byte(stdin)})
+	var pid int
+	if err := errors.Join(told(a), json.Unmarshal(a.Data, &pid)); err != nil {
+		p.zoo.t.Fatalf("process %d, starting %q: %v", p.PID, argv, err)
+	}
+	return pid
+}
+
 // receive reads one order or answer and not a byte of what comes behind it: that
 // may bring a descriptor.
 func receive(conn *net.UnixConn, v any) error {
@@ -269,19 +281,45 @@ func (s *self) become(o order) error {
 		}
 	}
 	if len(o.Data) > 0 {
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		stdin, err := filled(o.Data)
 		if err != nil {
 			return err
 		}
-		if _, err := unix.Write(pair[0], o.Data); err != nil { // all of it fits
-			return err
-		}
-		if err := unix.Dup2(pair[1], 0); err != nil {
+		if err := unix.Dup2(stdin, 0); err != nil {
 			return err
 		}
 	}
 	argv := strings.Split(o.Text, "\x00")
 	return syscall.Exec(argv[0], argv, os.Environ())
+}
+
+// filled is one end of a new socket pair, from which the data and then nothing
+// more is read. All of it has to fit.
+func filled(data []byte) (int, error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if _, err := unix.Write(pair[0], data); err != nil {
+		return -1, err
+	}
+	return pair[1], unix.Close(pair[0])
+}
+
+func begin(o order) ([]byte, error) {
+	stdin, err := filled(o.Data)
+	if err != nil {
+		return nil, err
+	}
+	argv := strings.Split(o.Text, "\x00")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	far := os.NewFile(uintptr(stdin), "far")
+	defer func() { _ = far.Close() }()
+	cmd.Stdin = far
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return json.Marshal(cmd.Process.Pid)
 }
 
 func run(o order) ([]byte, error) {

@@ -70,6 +70,8 @@ func (s *self) obey(o order) ([]byte, error) {
 		return s.read()
 	case "run":
 		return run(o)
+	case "begin":
+		return begin(o)
 	case "flood":
 		return s.flood(o)
 	case "lend":

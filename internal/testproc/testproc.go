@@ -21,7 +21,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -117,10 +116,16 @@ func New(t testing.TB) *Zoo {
 func (z *Zoo) Dir() string { return filepath.Dir(z.ctl.Addr().String()) }
 
 // Start starts a child of the test.
-func (z *Zoo) Start() *Proc {
+func (z *Zoo) Start() *Proc { z.t.Helper(); return z.start(asChild) }
+
+// StartInPIDNamespace starts a child of the test that is process 1 of its own pid
+// namespace.
+func (z *Zoo) StartInPIDNamespace() *Proc { z.t.Helper(); return z.start(inPIDNamespace) }
+
+func (z *Zoo) start(kind byte) *Proc {
 	z.t.Helper()
 	name := z.nextName()
-	cmd := command(z.spec(name), nil, syscall.SysProcAttr{})
+	cmd := command(z.spec(name), nil, how([]byte{kind}))
 	if err := cmd.Start(); err != nil {
 		z.t.Fatalf("starting a process: %v", err)
 	}

@@ -70,11 +70,13 @@ const (
 
 // Flags of a request's header.
 const (
-	// FlagStdinParent: the gate found the peer of its own fd 0 to be its parent.
-	FlagStdinParent uint8 = 1 << iota
 	// FlagOversize: the payload was over the gate's cap; the body is empty.
-	FlagOversize
+	FlagOversize uint8 = 2
 )
+
+// MaxPID is the largest number of a process that a header can name. The kernel
+// gives out none above 1<<22.
+const MaxPID = 1<<24 - 1
 
 // ErrFrame is what every malformed frame's error wraps.
 var ErrFrame = errors.New("malformed frame")
@@ -85,6 +87,7 @@ type Request struct {
 	Host    Host
 	Role    Role
 	Flags   uint8
+	Peer    uint32 // of an event: pid at the other end of the gate's fd 0, as the gate sees it; 0: none
 	Control []byte
 	Body    []byte
 }
@@ -101,6 +104,7 @@ type Header struct {
 	Host       Host
 	Role       Role
 	Flags      uint8
+	Peer       uint32
 	ControlLen int
 	BodyLen    int
 }
@@ -114,10 +118,8 @@ func ReadHeader(r io.Reader, lim Limits) (Header, error) {
 	if [4]byte(b[0:4]) != RequestMagic || b[4] != Version {
 		return Header{}, fmt.Errorf("%w: request starts with % x, want % x and version %d", ErrFrame, b[:5], RequestMagic, Version)
 	}
-	h := Header{Kind: Kind(b[5]), Host: Host(b[6]), Role: Role(b[7]), Flags: b[8]}
-	if b[9] != 0 || b[10] != 0 || b[11] != 0 {
-		return Header{}, fmt.Errorf("%w: reserved bytes of the header are % x, want zeros", ErrFrame, b[9:12])
-	}
+	h := Header{Kind: Kind(b[5]), Host: Host(b[6]), Role: Role(b[7]), Flags: b[8],
+		Peer: binary.BigEndian.Uint32(b[8:12]) & MaxPID}
 	control, body := binary.BigEndian.Uint32(b[12:16]), binary.BigEndian.Uint32(b[16:20])
 	if int64(control) > int64(min(lim.Control, MaxControl)) || int64(body) > int64(min(lim.Body, MaxPayload)) {
 		return Header{}, fmt.Errorf("%w: control %d and body %d bytes exceed the limits %d and %d",
@@ -131,13 +133,13 @@ func (h Header) check() error {
 	switch {
 	case h.Kind == KindEvent && h.Host >= HostClaude && h.Host <= HostPi &&
 		(h.Role == RoleDecide || h.Role == RoleObserve) && h.ControlLen == 0 &&
-		h.Flags&^(FlagStdinParent|FlagOversize) == 0:
+		h.Flags&^FlagOversize == 0:
 		return nil
-	case h.Kind == KindControl && h.Host == HostNone && h.Role == RoleNone && h.Flags == 0 && h.ControlLen > 0:
+	case h.Kind == KindControl && h.Host == HostNone && h.Role == RoleNone && h.Flags == 0 && h.Peer == 0 && h.ControlLen > 0:
 		return nil
 	}
-	return fmt.Errorf("%w: kind %d, host %d, role %d, flags %#x and control length %d don't fit together",
-		ErrFrame, h.Kind, h.Host, h.Role, h.Flags, h.ControlLen)
+	return fmt.Errorf("%w: kind %d, host %d, role %d, flags %#x, peer %d and control length %d don't fit together",
+		ErrFrame, h.Kind, h.Host, h.Role, h.Flags, h.Peer, h.ControlLen)
 }
 
 // ReadBody reads what follows the header and checks the end mark.
@@ -155,7 +157,7 @@ func (h Header) Rest() int { return h.ControlLen + h.BodyLen + len(EndMark) }
 // Split makes a request of the bytes that follow the header. Its parts are parts
 // of buf.
 func (h Header) Split(buf []byte) (Request, error) {
-	req := Request{Kind: h.Kind, Host: h.Host, Role: h.Role, Flags: h.Flags}
+	req := Request{Kind: h.Kind, Host: h.Host, Role: h.Role, Flags: h.Flags, Peer: h.Peer}
 	if len(buf) != h.Rest() || [4]byte(buf[len(buf)-4:]) != EndMark {
 		return Request{}, fmt.Errorf("%w: no end mark after the body", ErrFrame)
 	}
@@ -167,7 +169,8 @@ func (h Header) Split(buf []byte) (Request, error) {
 // AppendRequest appends req's frame to b.
 func AppendRequest(b []byte, req Request) []byte {
 	b = append(b, RequestMagic[:]...)
-	b = append(b, Version, byte(req.Kind), byte(req.Host), byte(req.Role), req.Flags, 0, 0, 0)
+	b = append(b, Version, byte(req.Kind), byte(req.Host), byte(req.Role))
+	b = binary.BigEndian.AppendUint32(b, uint32(req.Flags)<<24|req.Peer&MaxPID)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(req.Control))) //nolint:gosec // senders bound their parts far below 4 GiB
 	b = binary.BigEndian.AppendUint32(b, uint32(len(req.Body)))    //nolint:gosec // likewise
 	b = append(b, req.Control...)

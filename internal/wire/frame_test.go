@@ -27,7 +27,7 @@ func read(b []byte, lim Limits) (Request, error) {
 func TestRequestRoundTrip(t *testing.T) {
 	for _, req := range []Request{
 		event(`{"a":1}`), event(""),
-		{Kind: KindEvent, Host: HostPi, Role: RoleObserve, Flags: FlagOversize | FlagStdinParent, Control: []byte{}, Body: []byte{}},
+		{Kind: KindEvent, Host: HostPi, Role: RoleObserve, Flags: FlagOversize, Peer: 1 << 22, Control: []byte{}, Body: []byte{}},
 		{Kind: KindControl, Control: []byte(`{"verb":"status"}`), Body: []byte("doc")},
 	} {
 		got, err := read(AppendRequest(nil, req), limits)
@@ -53,10 +53,11 @@ func TestRequestRefusals(t *testing.T) {
 		"an unknown host":           change(6, 9),
 		"no role":                   change(7, 0),
 		"an unknown flag":           change(8, 0x80),
-		"a reserved byte set":       change(10, 1),
+		"the flag of old gates":     change(8, 1),
 		"no end mark":               change(len(good)-1, 'x'),
 		"a control part":            AppendRequest(nil, Request{Kind: KindEvent, Host: HostClaude, Role: RoleDecide, Control: []byte("{}")}),
 		"control with host":         AppendRequest(nil, Request{Kind: KindControl, Host: HostClaude, Control: []byte("{}")}),
+		"control with a peer":       AppendRequest(nil, Request{Kind: KindControl, Peer: 1, Control: []byte("{}")}),
 		"control that says nothing": AppendRequest(nil, Request{Kind: KindControl}),
 	} {
 		t.Run(name, func(t *testing.T) {
