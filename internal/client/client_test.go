@@ -259,3 +259,30 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// In system mode the service manager holds the sockets: a broker that can't start
+// ends connections without an answer, and who asks says why.
+func TestUnstarted(t *testing.T) {
+	p := testPaths(t)
+	p.Mode = paths.System
+	for _, tt := range []struct{ name, config, want string }{
+		{"a broken guard.toml", "[identity]\nwhat = 1\n", "guard.toml:2"},
+		{"a good one", "", "asking the broker to status"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := os.WriteFile(p.Config, []byte(tt.config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_ = os.Remove(p.OperatorSocket) // of the case before
+			scripted(t, p.OperatorSocket, func(net.Conn) {})
+			_, err := Dial(p).Do(t.Context(), wire.Control{Verb: wire.VerbStatus}, nil)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), paths.StartService()) {
+				t.Errorf("nobody answers: %v; want %q and how to start it", err, tt.want)
+			}
+			err = EnsureBroker(t.Context(), p)
+			if err == nil || !strings.Contains(err.Error(), "no broker runs in system mode") || !strings.Contains(err.Error(), paths.StartService()) {
+				t.Errorf("nobody listens: %v", err)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package paths
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,6 +54,21 @@ func TestUserMode(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// A state directory that everybody may write is named with what mends it.
+func TestOpenStateDirectory(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "guard")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(state, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	_, err := resolve(absent, names{}, vars{"HOME": "/", "XDG_STATE_HOME": filepath.Dir(state)}.get, self())
+	if err == nil || !strings.HasSuffix(err.Error(), fmt.Sprintf("run: chmod go-w %q", state)) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +126,17 @@ func TestLogWithoutRecords(t *testing.T) {
 	h := newHome(t)
 	if got := h.guard("", "log"); got.code != ExitDone || got.out != "" || !strings.Contains(got.stderr, "no records yet") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Records of a machine have readers of their own, operators or not.
+func TestAuditClosed(t *testing.T) {
+	denied := fmt.Errorf("opening %q: %w", "/x", fs.ErrPermission)
+	if err := auditClosed(paths.Paths{Mode: paths.System}, denied); !strings.Contains(err.Error(), "usermod -aG guard-audit USER") {
+		t.Errorf("in system mode: %v", err)
+	}
+	if err := auditClosed(paths.Paths{Mode: paths.User}, denied); !errors.Is(err, denied) || err.Error() != denied.Error() {
+		t.Errorf("in user mode: %v", err)
 	}
 }
 
