@@ -115,7 +115,7 @@ func (c Command) configText(b wire.BrokerStatus) string {
 // operatorText says what the way of telling operators apart is worth.
 func operatorText(operator string) string {
 	worth := map[string]string{ // #nosec G101 -- words, no secrets
-		"separate-uid": "a session's user is never an operator",
+		"separate-uid": "a user who has a session, or had one in this boot, is no operator",
 		"passphrase":   "what raises authority asks for it; a program of the same uid can still read or replace the broker's files",
 		"cooperative":  "stops mistakes, not an attacker of the same uid; guard init --passphrase does more",
 	}[operator]
