@@ -34,9 +34,14 @@
 //
 // # What it does not protect
 //
-// Lineage is the claim, not the program: a process may exec anything. A process
-// with CAP_SYS_ADMIN can forge the sender's credentials, and one that may trace
-// another can speak through it. Both are root's powers.
+// Lineage is the claim, not the program: a process may exec anything. Who has
+// CAP_SYS_ADMIN over its own pid namespace can name another process of that
+// namespace as the sender. In the first namespace that is root's power; one of
+// their own, with a user namespace around it, anybody can make. All that is in such
+// a one stands below its maker, so the forger speaks for a process of its own
+// session, or of none like itself: that gives no authority. And who may trace a
+// process can speak through it: root, and with kernel.yama.ptrace_scope at 0 any
+// process of the same user.
 package peer
 
 // NoUID is the uid of a peer or process that nobody knows. It is no user's.
