@@ -53,7 +53,7 @@ func unstarted(p paths.Paths, err error) error {
 		return err
 	}
 	if _, fault := config.Load(p.Config, p.Mode, p.BrokerUID); fault != nil {
-		return &ConfigError{fmt.Errorf("no broker runs in system mode, since it can't start with this:\n%w\ncorrect it, then %s", fault, paths.StartService())}
+		return &ConfigError{fmt.Errorf("no broker runs in system mode, since it can't start with this:\n%w\ncorrect it, then: %s", fault, paths.StartService())}
 	}
 	return fmt.Errorf("%w; %s", err, paths.StartService())
 }

@@ -33,13 +33,14 @@ func Manual(name string) string {
 	return "docs/" + name
 }
 
-// StartService says how the broker of a machine in system mode is started, also
-// where the service manager has given it up.
+// StartService says where the broker of a machine in system mode has said why it
+// doesn't run, and how it is started, also where the service manager has given it
+// up.
 func StartService() string {
 	if !Managed() {
-		return "systemd doesn't run this machine: start it as " + Manual("install.md") + " says under \"Without systemd\""
+		return "start it as " + Manual("install.md") + " says under \"Without systemd\", since systemd doesn't run this machine"
 	}
-	return "see why: journalctl -u guard-broker; then: systemctl reset-failed guard-broker.service guard-broker.socket guard-operator.socket; " +
+	return "read what it said: journalctl -u guard-broker; start it: systemctl reset-failed guard-broker.service guard-broker.socket guard-operator.socket; " +
 		"systemctl start guard-broker.socket guard-operator.socket"
 }
 
