@@ -85,10 +85,11 @@ type Broker struct {
 	ownerFault  atomic.Pointer[string] // why some owners can't be told; empty: all can
 	secret      atomic.Bool            // a passphrase was set when last looked
 
-	calls, refusals  *pool  // connections of broker.sock: heard, and told that it is busy
-	people, insiders *pool  // of operator.sock: operators, and sessions that ask there
-	strays           *pool  // of operator.sock: operators that are told that it is busy
-	grants           *slots // operators' requests that wait for the disk
+	calls, refusals  *pool   // connections of broker.sock: heard, and told that it is busy
+	people, insiders *pool   // of operator.sock: operators, and sessions that ask there
+	strays           *pool   // of operator.sock: operators that are told that it is busy
+	silent           silents // of operator.sock: who has a place and says nothing
+	grants           *slots  // operators' requests that wait for the disk
 	bytes            memory
 	parsing          chan struct{}
 	listeners        []*peer.Listener
@@ -190,7 +191,10 @@ func (b *Broker) Run(ctx context.Context) error {
 	journal := b.startJournal()
 	dog := b.opt.Manager.Watchdog(len(b.listeners))
 	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[0], b.placeCaller, b.serveSession).watched(dog, 0)) })
-	b.spawn(func() { b.accept(ctx, newDoor(b.listeners[1], b.placeOperator, b.serveOperator).watched(dog, 1)) })
+	operators := newDoor(b.listeners[1], b.placeOperator, b.serveOperator).watched(dog, 1)
+	operators.silent = &b.silent
+	b.spawn(func() { b.accept(ctx, operators) })
+	b.spawn(func() { b.knocks(ctx) })
 	b.spawn(func() { b.watch(ctx) })
 	b.spawn(func() { b.sweep(ctx) })
 	b.spawn(func() { dog.Run(ctx, b.notify) })

@@ -21,6 +21,8 @@
 //	door.go        who connects, looked at before a byte is read
 //	pool.go        shares of sessions and users in what is bounded
 //	owners.go      whose a uid is, and who had a session in this boot
+//	silent.go      places that are lost to newcomers by who says nothing
+//	knock.go       is there time to hear the hosts?
 //	serve.go       requests and replies of broker.sock
 //	admit.go       a hook's question, read in full and within bounds
 //	receive.go     the bytes of a request, within a share of the memory

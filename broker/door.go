@@ -31,6 +31,7 @@ type door struct {
 	serve    func(context.Context, *peer.Conn, guest)
 	dog      *sdunit.Watchdog // fed by each round of the loop
 	loop     int              // which one it is to the watchdog
+	silent   *silents         // who may lose their places to newcomers; nil: nobody
 }
 
 // guest is a peer that has been looked at.
@@ -42,6 +43,7 @@ type guest struct {
 	outside bool             // it is proved to be in none
 	busy    *busy            // it is to hear no more than this; nil: it is heard
 	leave   func()           // gives the place back; more than once does nothing
+	heard   func()           // keeps the place for good: the request has been read
 }
 
 // busy says who has taken all that there is for them.
@@ -89,6 +91,8 @@ func (b *Broker) accept(ctx context.Context, d *door) {
 		case err != nil:
 			b.opt.Log.Warn("accepting connection", "error", err)
 			_ = clock.Sleep(ctx, 5*time.Millisecond)
+		case conn.State().Left: // it may have been one of a flood; it costs no look
+			_ = conn.Close()
 		default:
 			d.looking <- struct{}{}
 			select {
@@ -144,6 +148,10 @@ func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, ok bool) {
 	p, err := conn.Authenticate()
 	if err != nil {
 		b.opt.Log.Info("refusing a peer", "error", err)
+		b.lastWords(conn, nil)
+		return guest{}, false
+	}
+	if knocked(conn, p) || conn.State().Left {
 		return guest{}, false
 	}
 	g.peer = p
@@ -153,11 +161,14 @@ func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, ok bool) {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
 	}
 	g.tree = b.treeOf(p, g.session)
+	defer d.silent.closer()()
 	in := d.place(&g)
 	if in == nil {
 		return g, false
 	}
-	g.leave = sync.OnceFunc(func() { in.give(g.tree, 1) })
+	give := sync.OnceFunc(func() { in.give(g.tree, 1) })
+	g.heard = d.silent.enter(in, g.tree, conn, give)
+	g.leave = func() { g.heard(); give() }
 	return g, true
 }
 
@@ -206,7 +217,7 @@ func (b *Broker) placeOperator(g *guest) (in *pool) {
 	if !g.outside {
 		places, limit = b.insiders, maxInsidersEach
 	}
-	if places.take(g.tree, 1, limit) == fits {
+	if places.take(g.tree, 1, limit) == fits || b.silent.evict(places, g.tree) && places.take(g.tree, 1, limit) == fits {
 		return places
 	}
 	if !g.outside {

@@ -13,6 +13,7 @@ const (
 	maxCalls          = 4096                // connections of broker.sock that are heard, and as many that are refused
 	maxWaiting        = 8                   // goroutines of a socket that wait for the next connection
 	maxLooking        = 32                  // connections of a socket that are being looked at
+	maxCrowd          = 64                  // connections that wait at operator.sock to be taken: whoever waits waits for no more
 	maxOperators      = 256                 // connections of operators on operator.sock
 	maxGrants         = 128                 // of these, such that wait for the disk
 	maxInsiders       = 64                  // connections of sessions on operator.sock

@@ -39,6 +39,12 @@ func (b *Broker) listen() error {
 			return err
 		}
 		b.listeners = append(b.listeners, l)
+		if at.path != b.opt.Paths.OperatorSocket {
+			continue // a gate that finds no room waits too, but has little time
+		}
+		if err := l.Crowd(maxCrowd); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, g guest) {
 		b.opt.Log.Info("refusing a request of the operator socket", "pid", p.PID(), "error", err)
 		return
 	}
+	g.heard()
 	var ctl wire.Control
 	if err := strictjson.Decode(req.Control, &ctl); err != nil {
 		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "reading", "the request", err.Error(), "use the guard that belongs to this broker")})

@@ -23,6 +23,9 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, g guest) {
 	case errors.Is(err, io.EOF): // somebody only looked whether a broker listens
 	case err != nil:
 		b.opt.Log.Info("refusing a request", "pid", g.peer.PID(), "error", err)
+		if errors.Is(err, peer.ErrGone) {
+			b.lastWords(conn, g.session)
+		}
 	case g.busy != nil:
 		b.turnAway(conn, g, h)
 	case h.Kind == wire.KindEvent:

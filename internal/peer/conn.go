@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -26,6 +27,8 @@ type Conn struct {
 
 	ahead []byte           // read, proved, and not yet asked for; only Read and WaitClosed use it
 	buf   *[readAhead]byte // what ahead is a part of, until all of it was asked for
+
+	unproved []byte // was read, and its sender had ended by then; see Remains
 }
 
 // readAhead is how much is taken at once although less was asked for: a header
@@ -188,6 +191,7 @@ func (c *Conn) receive(b []byte) (int, error) {
 		return 0, err
 	}
 	if !p.Alive() {
+		c.unproved = bytes.Clone(b[:min(n, maxRemains)])
 		return 0, fmt.Errorf("reading from process %d: %w", p.PID(), ErrGone)
 	}
 	return n, nil
@@ -229,6 +233,9 @@ func (c *Conn) Close() error {
 
 // CloseWrite tells the peer that no more comes.
 func (c *Conn) CloseWrite() error { return c.sock.CloseWrite() }
+
+// End ends whatever waits to read from the connection, now and later.
+func (c *Conn) End() { _ = c.sock.CloseRead() }
 
 // LocalAddr returns the socket's address.
 func (c *Conn) LocalAddr() net.Addr { return c.sock.LocalAddr() }

@@ -15,8 +15,9 @@ import (
 
 // Dial connects to a broker and makes sure, before anything is sent, that it is
 // one: the socket's directory may be written by wantUID and root alone, and who
-// listens is one of the two. Errors are ErrUnavailable when nobody answers, and
-// ErrUntrusted or ErrPath when something is there that must not be talked to.
+// listens is one of the two. Where others crowd it waits until ctx ends. Errors
+// are ErrUnavailable when nobody answers, and ErrUntrusted or ErrPath when
+// something is there that must not be talked to.
 func Dial(ctx context.Context, path string, wantUID uint32) (net.Conn, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -28,12 +29,11 @@ func Dial(ctx context.Context, path string, wantUID uint32) (net.Conn, error) {
 	case err != nil:
 		return nil, fmt.Errorf("dialing %q: %w: %w", path, ErrUntrusted, err)
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	conn, err := connect(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("dialing %q: %w: %w", path, ErrUnavailable, err)
 	}
-	if err := checkListener(conn.(*net.UnixConn), wantUID); err != nil {
+	if err := checkListener(conn, wantUID); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("dialing %q: %w: %w", path, ErrUntrusted, err)
 	}

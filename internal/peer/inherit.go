@@ -140,12 +140,10 @@ func Reach(ctx context.Context, path string) error {
 	if err := safepath.Dir(filepath.Dir(path), euid); err != nil {
 		return fmt.Errorf("reaching %q: %w", path, err)
 	}
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", path)
+	conn, err := connect(ctx, path)
 	if err != nil {
 		return fmt.Errorf("reaching %q: %w", path, err)
 	}
-	conn := c.(*net.UnixConn)
 	defer func() { _ = conn.Close() }()
 	cred, err := listenerOf(conn)
 	if err != nil {

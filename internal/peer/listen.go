@@ -174,6 +174,21 @@ func scarce(err error) bool {
 	return false
 }
 
+// Crowd bounds how many connections may wait for Accept. It listens once more,
+// which changes nothing else. Who finds no place waits in connect, and each place
+// that becomes free is offered to one of them: with few places, soon.
+func (l *Listener) Crowd(most int) error {
+	raw, err := l.unix.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("bounding who waits at %q: %w", l.unix.Addr(), err)
+	}
+	ctlErr := raw.Control(func(fd uintptr) { err = unix.Listen(int(fd), most) })
+	if err = errors.Join(ctlErr, err); err != nil {
+		return fmt.Errorf("bounding who waits at %q: %w", l.unix.Addr(), err)
+	}
+	return nil
+}
+
 // Close ends Accept. The path stays: the lock, not the file, says whether a
 // broker runs.
 func (l *Listener) Close() error {

@@ -1,0 +1,129 @@
+package broker
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/testproc"
+	"leaseguard.internal/internal/wire"
+)
+
+const someday = time.Minute // far longer than any of this takes
+
+// heldDoor is a door of the broker whose looks last until the test lets go.
+func (f *fixture) heldDoor() (path string, letGo func(), looking func() int) {
+	f.t.Helper()
+	path = filepath.Join(f.opt.Paths.RunDir, "held.sock")
+	l, err := peer.Listen(path, 0o600)
+	f.must(err)
+	d, held := newDoor(l, f.placeCaller, f.serveSession), make(chan struct{})
+	for range maxLooking {
+		d.looking <- struct{}{}
+	}
+	go func() {
+		<-held
+		for range maxLooking {
+			<-d.looking
+		}
+	}()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); f.accept(ctx, d) }()
+	f.t.Cleanup(func() { cancel(); _ = l.Close(); <-done })
+	return path, func() { close(held) }, func() int { return len(d.looking) }
+}
+
+func (f *fixture) state(id string) string { return f.sessions.ByID(id).View(f.clock.Now()).State }
+
+// TestKnockUnanswered: when the broker's own knock isn't looked at in time, the
+// hosts' events may not be either, and no lease outlives that.
+func TestKnockUnanswered(t *testing.T) {
+	f := newFixture(t, nil)
+	s := f.verified()
+	path, letGo, _ := f.heldDoor()
+	f.knock(t.Context(), path, 10*time.Millisecond)
+	if st := f.state(s.ID); st != "UNVERIFIED" {
+		t.Errorf("looks are held, and the lease is %s", st)
+	}
+	letGo()
+	if r := f.approve(s.ID); r.Error != nil {
+		t.Fatal(r.Error)
+	}
+	f.knock(t.Context(), path, someday)
+	f.knock(t.Context(), f.opt.Paths.BrokerSocket, someday)
+	if st := f.state(s.ID); st != "VERIFIED" {
+		t.Errorf("each knock was answered, and the lease is %s", st)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.knock(ended, path, someday)
+	if st := f.state(s.ID); st != "VERIFIED" {
+		t.Errorf("the broker stops, and has lowered a lease to %s", st)
+	}
+	f.knock(t.Context(), path+".none", someday)
+	if st := f.state(s.ID); st != "UNVERIFIED" {
+		t.Errorf("nothing can be reached, and the lease is %s", st)
+	}
+}
+
+// TestKnocksWhileTrusted: the broker knocks by itself.
+func TestKnocksWhileTrusted(t *testing.T) {
+	f := newFixture(t, nil)
+	s := f.verified()
+	f.must(os.Rename(f.opt.Paths.BrokerSocket, f.opt.Paths.BrokerSocket+".away"))
+	f.eventually("the lease is lowered", func() bool { return f.state(s.ID) == "UNVERIFIED" })
+}
+
+// TestKnockTakesNoPlace: a knock is answered however many places are taken.
+func TestKnockTakesNoPlace(t *testing.T) {
+	f := newFixture(t, nil)
+	path, letGo, _ := f.heldDoor()
+	letGo()
+	taken := f.calls.taken()
+	f.must(peer.Reach(t.Context(), path))
+	if n := f.calls.taken(); n != taken {
+		t.Errorf("a knock has taken %d places", n-taken)
+	}
+}
+
+// TestLastWords: an observer that has ended before it was looked at may have told
+// of lost context. What else the dead have sent lowers nothing.
+func TestLastWords(t *testing.T) {
+	request := func(kind wire.Kind, role wire.Role) string {
+		r := wire.Request{Kind: kind, Role: role, Body: []byte(`{}`)}
+		if kind == wire.KindEvent {
+			r.Host = wire.HostClaude
+		} else {
+			r.Control, r.Body = []byte("{}"), nil
+		}
+		return string(wire.AppendRequest(nil, r))
+	}
+	for name, tt := range map[string]struct{ sends, state string }{
+		"an observer's event":       {request(wire.KindEvent, wire.RoleObserve), "UNVERIFIED"},
+		"an observer's header":      {request(wire.KindEvent, wire.RoleObserve)[:wire.RequestSize], "UNVERIFIED"},
+		"a part of such a header":   {request(wire.KindEvent, wire.RoleObserve)[:wire.RequestSize-1], "VERIFIED"},
+		"a call":                    {request(wire.KindEvent, wire.RoleDecide), "VERIFIED"},
+		"a control request":         {request(wire.KindControl, wire.RoleNone), "VERIFIED"},
+		"what is no request at all": {"0123456789012345678901234567890", "VERIFIED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			s := f.verified()
+			path, letGo, looking := f.heldDoor()
+			gate := testproc.New(t).Start()
+			gate.Connect(path)
+			gate.Write(tt.sends)
+			gate.Kill()
+			letGo()
+			f.must(peer.Reach(t.Context(), path)) // it stands behind the gate
+			f.eventually("nobody is looked at", func() bool { return looking() == 0 })
+			if st := f.state(s.ID); st != tt.state {
+				t.Errorf("the lease is %s, want %s", st, tt.state)
+			}
+		})
+	}
+}
