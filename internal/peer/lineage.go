@@ -27,7 +27,10 @@ func (p *Process) Parent() (*Process, error) {
 	// is that the number holds while both are held (see the package comment).
 	for ppid, try := p.ppid, 0; try < tries; try++ {
 		if ppid == 0 {
-			return nil, ErrTop
+			var err error
+			if ppid, err = p.lowest(); err != nil {
+				return nil, err
+			}
 		}
 		parent, openErr := open(p.feat, ppid)
 		again, err := p.readPPID()
@@ -44,6 +47,24 @@ func (p *Process) Parent() (*Process, error) {
 		ppid = again
 	}
 	return nil, fmt.Errorf("finding the parent of process %d: it changed %d times: %w", p.pid, tries, ErrLineage)
+}
+
+// lowest finds the parent's number of a process that seemed to have none: it
+// answers ErrTop if that is so. stat shows none of a process, or of a parent, that
+// is being reaped either, and a walk that ended there would find the caller
+// outside of every session. So the process must live after each of several looks.
+func (p *Process) lowest() (ppid int, err error) {
+	for range tries {
+		switch ppid, err = p.readPPID(); {
+		case err != nil:
+			return 0, fmt.Errorf("reading the parent of process %d: %w", p.pid, err)
+		case !p.Alive():
+			return 0, fmt.Errorf("finding the parent of process %d: %w", p.pid, ErrGone)
+		case ppid != 0:
+			return ppid, nil
+		}
+	}
+	return 0, ErrTop
 }
 
 // readPPID reads the parent's number, of a process that still has its own.

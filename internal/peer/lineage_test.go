@@ -130,3 +130,25 @@ func TestTop(t *testing.T) {
 		}
 	})
 }
+
+// stat shows no parent of a process that is being reaped, or whose parent is. What
+// was read so ends no walk: the process has a parent, or it is gone.
+func TestAttack11_NoParentIsLookedForAgain(t *testing.T) {
+	onKernels(t, func(t *testing.T, k features) {
+		zoo := testproc.New(t)
+		child := zoo.Start()
+		p := mustOpen(t, k, child.PID)
+		p.ppid = 0 // as read at the wrong moment
+		if got, want := lineage(t, p), []int{child.PID, os.Getpid()}; len(got) < 2 || !slices.Equal(got[:2], want) {
+			t.Errorf("lineage %v, want it to begin with %v", got, want)
+		}
+		child.Kill()
+		if _, err := p.Parent(); !errors.Is(err, ErrGone) && !k.getInfo {
+			t.Errorf("Parent of what is ending: %v, want ErrGone", err)
+		}
+		child.Reap(nil)
+		if _, err := p.Parent(); !errors.Is(err, ErrGone) {
+			t.Errorf("Parent of what has ended: %v, want ErrGone", err)
+		}
+	})
+}
