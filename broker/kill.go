@@ -156,14 +156,18 @@ func closeAll(ps []*peer.Process) {
 }
 
 // mercy says whether a process of a session's tree is ended. While the session
-// lives it can't do without the pinned recovery tool and the callers of its own
-// events; and whoever runs the installed gate is about to become such a caller,
-// or to hand its answer on.
+// lives it can't do without the pinned recovery tool, with what that has started,
+// and the callers of its own events, which start nothing: what is below a gate
+// was there before it became one. Whoever runs the installed gate is about to
+// become such a caller, or to hand its answer on. In exec sessions everybody may
+// call, so that there the gate alone stays.
 func (b *Broker) mercy(s *session.Session, p *peer.Process) proctree.Mercy {
 	switch {
 	case s.Gone():
 		return proctree.None
-	case s.Serves(p) && (s.Runtime != runtimes.Exec || b.runsGate(p)): // in exec sessions everybody may call
+	case s.Runtime != runtimes.Exec && s.Recovers(p):
+		return proctree.Shelter
+	case s.Waits(p) && (s.Runtime != runtimes.Exec || b.runsGate(p)):
 		return proctree.Spare
 	case b.runsGate(p):
 		return proctree.Later
@@ -224,7 +228,8 @@ func (b *Broker) endTrees(ctx context.Context, sessions []*session.Session, r *w
 		case err != nil:
 			r.Warnings = append(r.Warnings, "what session "+verdict.Object(s.ID)+" left running could not be ended: "+err.Error())
 		case out.Left > 0:
-			r.Warnings = append(r.Warnings, fmt.Sprintf("session %s: %d processes are left, since they are other users' or did not end in time; look for them below pid %d",
+			r.Warnings = append(r.Warnings, fmt.Sprintf("session %s: %d processes are left, since they are other users', wait for an answer, "+
+				"recover the session or did not end in time; look for them below pid %d",
 				verdict.Object(s.ID), out.Left, s.Anchor.PID()))
 		}
 		r.Ended = append(r.Ended, out)

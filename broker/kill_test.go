@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"os/exec"
 	"strings"
 	"sync"
@@ -124,6 +125,50 @@ func TestRevokeKill(t *testing.T) {
 	}))
 	if strings.Join(codes, " ") != "lowered tree_ended" {
 		t.Errorf("recorded %v", codes)
+	}
+}
+
+// A process that has children and then becomes the gate of a call hides none of
+// them, and is counted while it stays.
+func TestKillBelowAGate(t *testing.T) {
+	f := newFixture(t, nil)
+	registered, werr := f.register(wire.Register{Runtime: "claude", Dir: "/", Command: "test"})
+	if werr != nil {
+		t.Fatal(werr)
+	}
+	s := f.sessions.ByID(registered.ID)
+	cmd := exec.Command("sh", "-c", "exec 3<&0; sleep 1000 <&- & echo $!; read x <&3")
+	in, err := cmd.StdinPipe()
+	f.must(err)
+	out, err := cmd.StdoutPipe()
+	f.must(err)
+	f.must(cmd.Start())
+	t.Cleanup(func() { _, _, _ = in.Close(), cmd.Process.Kill(), cmd.Wait() })
+	var pid int
+	_, err = fmt.Fscan(out, &pid)
+	f.must(err)
+	child, err := peer.Open(pid)
+	f.must(err)
+	defer func() { _ = child.Close() }()
+	gate, err := peer.Open(cmd.Process.Pid)
+	f.must(err)
+	defer func() { _ = gate.Close() }()
+	kill := func(want wire.Ended, warnings int) {
+		t.Helper()
+		r := f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID, Kill: true}, nil)
+		if want.Session, want.Fence = s.ID, "sweep"; r.Error != nil || len(r.Ended) != 1 || r.Ended[0] != want || len(r.Warnings) != warnings {
+			t.Errorf("answer %+v, want %+v", r, want)
+		}
+	}
+	answered := s.Calling(gate)
+	kill(wire.Ended{Killed: 1, Left: 1}, 1)
+	if child.Alive() || !gate.Alive() {
+		t.Errorf("the gate lives: %v, what is below it: %v", gate.Alive(), child.Alive())
+	}
+	answered()
+	kill(wire.Ended{Killed: 1}, 0)
+	if gate.Alive() {
+		t.Error("it lives after its call")
 	}
 }
 

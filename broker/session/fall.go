@@ -48,10 +48,17 @@ func (s *Session) Calling(p *peer.Process) (done func()) {
 	}
 }
 
-// Serves says whether the session can't do without the process: it is the pinned
-// recovery tool, or waits for an answer.
-func (s *Session) Serves(p *peer.Process) bool {
+// Waits says whether the process waits for an answer to a call of the host's, or
+// has it and hasn't ended.
+func (s *Session) Waits(p *peer.Process) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.callers[p.ID()] > 0 || s.recovery.pinned.ID().Same(p.ID())
+	return s.callers[p.ID()] > 0
+}
+
+// Recovers says whether the process is the pinned recovery tool.
+func (s *Session) Recovers(p *peer.Process) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recovery.pinned.ID().Same(p.ID())
 }

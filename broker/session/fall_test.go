@@ -87,12 +87,12 @@ func TestEndOfAnchorIsAFall(t *testing.T) {
 	}
 }
 
-func TestServes(t *testing.T) {
+func TestWhoStays(t *testing.T) {
 	zoo := testproc.New(t)
 	tool, gate, stranger := open(t, zoo.Start()), open(t, zoo.Start()), open(t, zoo.Start())
 	s := &Session{ID: "s", Generation: 1}
-	if s.Serves(gate) || s.Serves(nil) {
-		t.Error("it serves before it was seen")
+	if s.Waits(gate) || s.Waits(nil) || s.Recovers(tool) || s.Recovers(nil) {
+		t.Error("it stays before it was seen")
 	}
 	if err := s.Pin(tool); err != nil {
 		t.Fatal(err)
@@ -100,12 +100,12 @@ func TestServes(t *testing.T) {
 	defer func() { _ = s.recovery.pinned.Close() }()
 	one, two := s.Calling(gate), s.Calling(gate)
 	one()
-	for p, want := range map[*peer.Process]bool{tool: true, gate: true, stranger: false} {
-		if s.Serves(p) != want {
-			t.Errorf("process %d serves: %v", p.PID(), !want)
+	for p, want := range map[*peer.Process][2]bool{tool: {true, false}, gate: {false, true}, stranger: {}} {
+		if s.Recovers(p) != want[0] || s.Waits(p) != want[1] {
+			t.Errorf("process %d recovers %v, waits %v; want %v", p.PID(), s.Recovers(p), s.Waits(p), want)
 		}
 	}
-	if two(); s.Serves(gate) || len(s.callers) != 0 {
+	if two(); s.Waits(gate) || len(s.callers) != 0 {
 		t.Error("a call that is over still counts")
 	}
 }

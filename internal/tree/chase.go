@@ -72,20 +72,20 @@ func (h *hunt) owner(p *peer.Process) (of *quarry, child bool) {
 		}
 		return true, nil
 	})
-	if of == nil || !p.Alive() || spared(of, p) {
+	if of == nil || !p.Alive() || of.Mercy(p) == Spare || sheltered(of, p) {
 		return nil, false
 	}
 	return of, child
 }
 
-// spared says whether p is one, or below one, that stays.
-func spared(q *quarry, p *peer.Process) bool {
+// sheltered says whether p is one, or below one, that keeps what is below it.
+func sheltered(q *quarry, p *peer.Process) bool {
 	stays := false
 	_ = peer.Ancestors(p, func(up *peer.Process) (bool, error) {
 		if up.ID().Same(q.Anchor.ID()) {
 			return true, nil
 		}
-		stays = q.Mercy(up) == Spare
+		stays = q.Mercy(up) == Shelter
 		return stays, nil
 	})
 	return stays

@@ -39,6 +39,7 @@ type prey struct {
 	of      *quarry
 	first   clock.Instant // when it was found
 	newborn bool          // a child of the anchor, which may yet become a hook
+	shelter bool          // it or one above it keeps what is below it
 	kept    bool          // the caller's to close
 	stopped bool
 	killed  bool
@@ -71,9 +72,9 @@ func (h *hunt) avoidSelf() error {
 	})
 }
 
-// take judges a process that is proved to belong to the tree, and holds it if it
-// is to be ended. It says whether what is below it is to be looked at, and owns
-// p from then on.
+// take judges a process that is proved to belong to the tree, and holds it, also
+// if it is spared for now. It says whether what is below it is to be looked at,
+// and owns p from then on.
 func (h *hunt) take(v *prey) (held, deeper bool) {
 	switch {
 	case h.avoid[v.ID()]:
@@ -81,7 +82,7 @@ func (h *hunt) take(v *prey) (held, deeper bool) {
 			h.passing = append(h.passing, v.Process)
 		}
 		return false, true
-	case v.ID().Same(v.of.Anchor.ID()), !h.looking && v.of.Mercy(v.Process) == Spare:
+	case v.ID().Same(v.of.Anchor.ID()):
 		v.drop()
 		return false, false
 	}
@@ -90,6 +91,8 @@ func (h *hunt) take(v *prey) (held, deeper bool) {
 	v.of.count++
 	return true, true
 }
+
+func (v *prey) sheltered() bool { return v.shelter && v.of.Anchor.Alive() }
 
 func (v *prey) drop() {
 	if !v.kept {
@@ -114,6 +117,9 @@ func (h *hunt) stop(v *prey) bool {
 
 // waits says whether the process is left alone for now.
 func (h *hunt) waits(v *prey) bool {
+	if v.sheltered() {
+		return true
+	}
 	mercy := v.of.Mercy(v.Process)
 	if h.late {
 		return mercy == Spare
@@ -156,10 +162,11 @@ func (h *hunt) bury() {
 	}
 }
 
-// pending says whether something that can be ended hasn't yet.
+// pending says whether something that can be ended hasn't yet, or may still be
+// spared no more.
 func (h *hunt) pending() bool {
 	for _, v := range h.held {
-		if !v.refused && v.of.Mercy(v.Process) != Spare {
+		if !v.refused && !v.sheltered() && !(h.late && v.of.Mercy(v.Process) == Spare) {
 			return true
 		}
 	}
@@ -186,9 +193,7 @@ func (h *hunt) finish() {
 		h.bury()
 	}
 	for _, v := range h.held {
-		if v.of.Mercy(v.Process) != Spare {
-			v.of.out.Left++
-		}
+		v.of.out.Left++ // spared or not
 	}
 }
 

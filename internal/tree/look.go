@@ -126,7 +126,7 @@ func (h *hunt) search(q *quarry, t table) (found int, err error) {
 	}
 	for _, p := range q.Kept {
 		if h.held[p.PID()] == nil && p.Alive() {
-			v := &prey{Process: p, of: q, kept: true}
+			v := &prey{Process: p, of: q, kept: true, shelter: sheltered(q, p)}
 			held, deeper := h.take(v)
 			visit(v, held, deeper)
 		}
@@ -136,7 +136,7 @@ func (h *hunt) search(q *quarry, t table) (found int, err error) {
 			continue
 		}
 		if mine, err := p.Dup(); err == nil {
-			v := &prey{Process: mine, of: q, newborn: p.ChildOf(q.Anchor)}
+			v := &prey{Process: mine, of: q, newborn: p.ChildOf(q.Anchor), shelter: sheltered(q, p)}
 			held, deeper := h.take(v)
 			visit(v, held, deeper)
 		}
@@ -152,8 +152,16 @@ func (h *hunt) search(q *quarry, t table) (found int, err error) {
 // child proves that the process with that number is a child of parent, unless it
 // is held already.
 func (h *hunt) child(q *quarry, t table, parent *peer.Process, pid int) (v *prey, held, deeper bool) {
+	up := h.held[parent.PID()]
+	shelter := func(p *peer.Process) bool {
+		return up != nil && up.Process == parent && up.shelter || q.Mercy(p) == Shelter
+	}
 	if v := h.held[pid]; v != nil {
-		return v, true, v.of == q && v.Alive() && q.Mercy(v.Process) != Spare
+		deeper = v.of == q && v.Alive()
+		if deeper && v.ChildOf(parent) {
+			v.shelter = shelter(v.Process)
+		}
+		return v, true, deeper
 	}
 	if !h.room(q) {
 		return nil, false, false
@@ -161,7 +169,7 @@ func (h *hunt) child(q *quarry, t table, parent *peer.Process, pid int) (v *prey
 	p, err := peer.Open(pid)
 	switch {
 	case err == nil && p.Alive() && p.ChildOf(parent):
-		v := &prey{Process: p, of: q, newborn: parent == q.Anchor}
+		v := &prey{Process: p, of: q, newborn: parent == q.Anchor, shelter: shelter(p)}
 		held, deeper := h.take(v)
 		return v, held, deeper
 	case exhausted(err):

@@ -8,7 +8,8 @@
 // pidfd was held: step by step it is a child of the anchor, or of a process that
 // was proved before, or it is in the session's cgroup. No signal goes by number.
 // The anchor itself is never ended, nor this process and what stands above it,
-// nor what the caller spares.
+// nor what the caller spares; that is waited for until the time is nearly over,
+// in which it may end or be spared no more, and then counted as left.
 //
 // Each process is stopped as soon as it is found, and none is killed before a
 // look finds no more of them: so a fork bomb can't outrun it, and nothing comes
@@ -57,9 +58,10 @@ type Mercy uint8
 
 // The mercies.
 const (
-	None  Mercy = iota
-	Later       // it is about to end by itself: it has until the time is nearly over
-	Spare       // it stays, with what is below it
+	None    Mercy = iota
+	Later         // it is about to end by itself: it has until the time is nearly over
+	Spare         // it stays for as long as it is asked about, and what is below it doesn't
+	Shelter       // it stays with what is below it, while the anchor lives
 )
 
 // Target is the tree of one session.
@@ -73,7 +75,7 @@ type Target struct {
 // Outcome is what became of one tree.
 type Outcome struct {
 	Killed int
-	Left   int   // still there: another user's, or not ended in time
+	Left   int   // still there: another user's, spared, or not ended in time
 	Err    error // it could not be looked at, so nothing is known of the rest
 }
 

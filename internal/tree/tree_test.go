@@ -182,14 +182,17 @@ func TestOnlyTheTree(t *testing.T) {
 func TestMercy(t *testing.T) {
 	t.Parallel()
 	g := newGrove(t)
-	g.run(`echo $$ > DIR/spare; SLEEP; :`)
+	g.run(`echo $$ > DIR/shelter; SLEEP & setsid sh -c 'SLEEP; :' & wait`)
+	g.run(`echo $$ > DIR/spare; mkfifo DIR/fifo; SLEEP & exec 3<>DIR/fifo; read x <&3`)
 	g.run(`echo $$ > DIR/later; exec SLEEP`)
 	g.run(`exec SLEEP`)
-	g.grown(3)
-	spare, later := number(t, g.dir+"/spare"), number(t, g.dir+"/later")
+	g.grown(5)
+	shelter, spare, later := number(t, g.dir+"/shelter"), number(t, g.dir+"/spare"), number(t, g.dir+"/later")
 	target := g.target()
 	target.Mercy = func(p *peer.Process) Mercy {
 		switch p.PID() {
+		case shelter:
+			return Shelter
 		case spare:
 			return Spare
 		case later:
@@ -197,17 +200,40 @@ func TestMercy(t *testing.T) {
 		}
 		return None
 	}
+	if out := g.end(target); out != (Outcome{Killed: 3, Left: 5}) {
+		t.Errorf("outcome %+v, want 3 killed, and the spared one, the sheltered ones left", out)
+	}
+	if left := g.sleepers(); len(left) != 2 {
+		t.Errorf("left are %v, want those below the one that shelters", left)
+	}
+	if err := unix.Kill(spare, 0); err != nil {
+		t.Errorf("the one that was spared: %v", err)
+	}
+}
+
+// One that is spared while it waits for an answer is ended once it doesn't.
+func TestSparedNoMore(t *testing.T) {
+	t.Parallel()
+	g := newGrove(t)
+	g.run(`SLEEP; :`)
+	g.grown(1)
+	looks, target := 0, g.target()
+	target.Mercy = func(*peer.Process) Mercy {
+		if looks++; looks < 200 {
+			return Spare
+		}
+		return None
+	}
 	if out := g.end(target); out != (Outcome{Killed: 2}) {
-		t.Errorf("outcome %+v, want 2 killed", out)
+		t.Errorf("outcome %+v, want both killed", out)
 	}
-	if left := g.sleepers(); len(left) != 1 {
-		t.Errorf("left are %v, want the child of the one that was spared", left)
-	}
+	g.standing()
 }
 
 // A host's hook begins as a process that nobody can tell from others: the
 // anchor's children aren't touched at first sight.
 func TestNewbornMayBecomeAHook(t *testing.T) {
+	t.Parallel()
 	g := newGrove(t)
 	g.run(`exec SLEEP`)
 	hook := g.grown(1)[0]
@@ -218,7 +244,7 @@ func TestNewbornMayBecomeAHook(t *testing.T) {
 		}
 		return None
 	}
-	if out := g.end(target); out != (Outcome{}) {
+	if out := g.end(target); out != (Outcome{Left: 1}) {
 		t.Errorf("outcome %+v", out)
 	}
 	if st, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", hook)); err != nil || bytes.Contains(st, []byte(") T ")) {
