@@ -1,14 +1,12 @@
 package broker
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
+	"leaseguard.internal/internal/lookup"
 	"leaseguard.internal/internal/verdict"
 )
 
@@ -62,7 +60,7 @@ func leaseVerdict(tool string, s *session.Session, l lease.Lease) verdict.Verdic
 
 // guardFile names the first of the paths that a read would open inside guard's
 // own configuration, state or sockets. It is hygiene and no boundary: a shell
-// reads them too.
+// reads them too, and a link that the kernel doesn't have in memory goes unseen.
 func (b *Broker) guardFile(c *call) (string, bool) {
 	own := []string{filepath.Dir(b.opt.Paths.Config), b.opt.Paths.StateDir, b.opt.Paths.RunDir}
 	for _, p := range c.event.Reads {
@@ -78,7 +76,8 @@ func (b *Broker) guardFile(c *call) (string, bool) {
 }
 
 // spellings are the absolute forms of a path that a payload names: as written,
-// and with the links that exist resolved.
+// and with its links resolved if that asks no file system. The caller may have put
+// one there that never answers.
 func (b *Broker) spellings(c *call, p string) []string {
 	if !filepath.IsAbs(p) {
 		base := c.event.Cwd
@@ -88,24 +87,8 @@ func (b *Broker) spellings(c *call, p string) []string {
 		p = filepath.Join(base, p)
 	}
 	forms := []string{filepath.Clean(p)}
-	if real, err := resolved(p); err == nil {
+	if real, err := lookup.Resolved(p); err == nil {
 		forms = append(forms, real)
 	}
 	return forms
-}
-
-// resolved asks the kernel where a path leads, which costs as much however deep
-// it is. What is there isn't opened.
-func resolved(p string) (string, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS}
-	if fd, err := unix.Openat2(unix.AT_FDCWD, p, &how); err == nil { // no link is on the way
-		_ = unix.Close(fd)
-		return filepath.Clean(p), nil
-	}
-	fd, err := unix.Open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	return os.Readlink("/proc/self/fd/" + itoa(fd))
 }

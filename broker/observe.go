@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -9,6 +8,7 @@ import (
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/lookup"
 	"leaseguard.internal/internal/paths"
 )
 
@@ -23,9 +23,11 @@ func (b *Broker) seeDirectory(s *session.Session) {
 	if err != nil || !strings.HasSuffix(cwd, " (deleted)") {
 		return
 	}
-	held, heldErr := os.Stat("/proc/" + itoa(s.Anchor.PID()) + "/cwd")
-	named, namedErr := os.Lstat(cwd)
-	if heldErr != nil || namedErr != nil || !os.SameFile(held, named) { // else it is only called so
+	// It may be only called so. That is believed if it can be told without asking
+	// the file system, which may be the session's own and never answer.
+	held, heldErr := s.Anchor.CwdFile()
+	named, namedErr := lookup.Named(cwd)
+	if heldErr != nil || namedErr != nil || held != named {
 		b.lower(s, lease.Observed, "the runtime's working directory is gone")
 	}
 }

@@ -1,8 +1,7 @@
 package broker
 
 import (
-	"golang.org/x/sys/unix"
-
+	"leaseguard.internal/internal/lookup"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/runtimes"
@@ -50,7 +49,6 @@ func (b *Broker) isGate(p *peer.Process) bool {
 	if err != nil {
 		return false
 	}
-	var gate unix.Stat_t
-	err = unix.Stat(b.gate, &gate)
-	return err == nil && gate.Dev == runs.Dev && gate.Ino == runs.Ino
+	gate, err := lookup.Link(b.gate) // our own
+	return err == nil && gate == runs
 }

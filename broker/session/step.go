@@ -19,26 +19,23 @@ func (s Step) Exe() (exe string, err error) {
 	return exe, err
 }
 
-// Runtime says which runtime the process of this step runs, if it is one. In
-// system mode nobody shows us another user's program; then the names that the
-// process goes by have to do, which it can change. A process that has ended runs
+// Runtime says which runtime the process of this step runs, if it is one, by the
+// name of its program: no file of a peer's choice is looked at. In system mode
+// nobody shows us another user's program; then what the kernel calls the process
+// has to do, which it can change. A process that has ended runs
 // none.
 func (s Step) Runtime() (name string, is bool) {
 	err := s.look(func(p *peer.Process) error {
 		exe, err := p.Exe()
 		if err == nil {
-			name, is = runtimes.Known(exe)
+			name, is = runtimes.Named(exe)
 			return nil
 		}
 		if !errors.Is(err, fs.ErrPermission) {
 			return err
 		}
-		names, err := p.Names()
-		for _, n := range names {
-			if name, is = runtimes.Named(n); is {
-				break
-			}
-		}
+		called, err := p.Name()
+		name, is = runtimes.Named(called)
 		return err
 	})
 	return name, is && err == nil

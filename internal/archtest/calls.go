@@ -11,6 +11,7 @@ type UseRule struct {
 	Packages []string // import paths
 	Names    *regexp.Regexp
 	In       []string // directory patterns that may; tests always may, unless Tests
+	Within   []string // directory patterns that the rule is about; none: all
 	Tests    bool
 	Why      string
 }
@@ -36,6 +37,12 @@ var UseRules = []UseRule{
 		Names:    regexp.MustCompile(`^(Pidfd|PIDFD_|IoctlPidfd|PID_FS_MAGIC)`),
 		In:       []string{"internal/peer", "internal/proc", "broker/session"},
 		Why:      "a process is named by a pidfd that these packages hold, never by a number that can be used again",
+	},
+	{
+		Packages: []string{"os", "path/filepath", "golang.org/x/sys/unix"},
+		Names:    regexp.MustCompile(`^(Stat|Statx|Open|Openat|Openat2|EvalSymlinks)$`),
+		Within:   []string{"broker", "broker/session", "internal/peer"},
+		Why:      "a path that a peer chose can lead into a file system that never answers; internal/lookup asks none",
 	},
 	{
 		Packages: []string{"syscall", "golang.org/x/sys/unix"},
@@ -81,7 +88,7 @@ func CheckUses(files []File, rules []UseRule) []Finding {
 	for _, f := range files {
 		f.uses(func(pkg, name string, pos token.Pos) {
 			for _, r := range rules {
-				if f.Test && !r.Tests || !slices.Contains(r.Packages, pkg) || !r.Names.MatchString(name) {
+				if f.Test && !r.Tests || !r.about(f.Dir) || !slices.Contains(r.Packages, pkg) || !r.Names.MatchString(name) {
 					continue
 				}
 				if !slices.ContainsFunc(r.In, func(p string) bool { return matches(p, f.Dir) }) {
@@ -91,4 +98,9 @@ func CheckUses(files []File, rules []UseRule) []Finding {
 		})
 	}
 	return found
+}
+
+// about says whether the rule binds that directory.
+func (r UseRule) about(dir string) bool {
+	return len(r.Within) == 0 || slices.ContainsFunc(r.Within, func(p string) bool { return matches(p, dir) })
 }

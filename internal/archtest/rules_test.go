@@ -105,6 +105,10 @@ func TestUseRulesBite(t *testing.T) {
 		{"print to a writer", "cmd/guard/cli/x.go", "fmt", "fmt.Fprintln", false},
 		{"default client", "internal/zerto/x.go", "net/http", "http.DefaultClient", true},
 		{"request", "internal/zerto/x.go", "net/http", "http.NewRequest", false},
+		{"a peer's path", "broker/x.go", "os", "os.Stat", true},
+		{"a peer's link", "internal/peer/x.go", "golang.org/x/sys/unix", "unix.Stat", true},
+		{"links of a peer's path", "broker/session/x.go", "path/filepath", "filepath.EvalSymlinks", true},
+		{"a path of the launcher's user", "launcher/x.go", "os", "os.Stat", false},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

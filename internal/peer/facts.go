@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"leaseguard.internal/internal/lookup"
 	"leaseguard.internal/internal/proc"
 )
 
@@ -103,10 +104,17 @@ func (p *Process) Cwd() (string, error) { return p.link("cwd") }
 
 // ExeFile describes the program file that the process runs now: by it, not by
 // the path that Exe gives, two programs are told apart.
-func (p *Process) ExeFile() (unix.Stat_t, error) {
-	var st unix.Stat_t
-	err := p.byNumber("exe", func(path string) error { return unix.Stat(path, &st) })
-	return st, err
+func (p *Process) ExeFile() (lookup.File, error) { return p.file("exe") }
+
+// CwdFile describes the process's working directory.
+func (p *Process) CwdFile() (lookup.File, error) { return p.file("cwd") }
+
+func (p *Process) file(name string) (f lookup.File, err error) {
+	err = p.byNumber(name, func(path string) error {
+		f, err = lookup.Link(path)
+		return err
+	})
+	return f, err
 }
 
 // link reads a link of /proc/PID.

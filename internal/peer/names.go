@@ -2,22 +2,18 @@ package peer
 
 import "leaseguard.internal/internal/proc"
 
-// Names are what the process goes by: the kernel's name for it, at most 15 bytes
-// long, and the first word of its command line. Both are readable for everybody
-// and chosen by the process, so they are no identity.
-func (p *Process) Names() ([]string, error) {
+// Name is what the kernel calls the process, at most 15 bytes. It is readable for
+// everybody and chosen by the process, so it is no identity. The command line
+// would say more, but lies in the process's memory, whose pages a file system of
+// its own may never give.
+func (p *Process) Name() (name string, err error) {
 	if p == nil {
-		return nil, ErrGone
+		return "", ErrGone
 	}
-	var names []string
-	err := p.withDir(func(d proc.Dir) error {
+	err = p.withDir(func(d proc.Dir) error {
 		st, err := d.Stat()
-		if err != nil {
-			return err
-		}
-		argv0, err := d.Argv0()
-		names = []string{st.Name, argv0}
+		name = st.Name
 		return err
 	})
-	return names, err
+	return name, err
 }

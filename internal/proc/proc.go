@@ -10,7 +10,6 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 
@@ -74,26 +73,6 @@ func (d Dir) Status() (Status, error) {
 		return Status{}, fmt.Errorf("reading status of process %d: %w", d.pid, err)
 	}
 	return st, nil
-}
-
-// maxArgument is the most that is read of a command line, which has no bound.
-const maxArgument = 4 << 10
-
-// Argv0 reads the first word of the command line, the name by which the process
-// was started. It can be empty: a process may be started without any.
-func (d Dir) Argv0() (string, error) {
-	fd, err := d.open("cmdline")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = unix.Close(fd) }()
-	data := make([]byte, maxArgument)
-	n, err := unix.Read(fd, data)
-	if err != nil {
-		return "", fmt.Errorf("reading cmdline of process %d: %w", d.pid, err)
-	}
-	word, _, _ := bytes.Cut(data[:n], []byte{0})
-	return string(word), nil
 }
 
 func (d Dir) open(name string) (fd int, err error) {

@@ -61,7 +61,7 @@ func Known(path string) (name string, is bool) {
 
 // Named reports which runtime a name or path is of, by itself: nothing is looked
 // up. It is for what can't be read, such as another user's programs.
-func Named(path string) (name string, is bool) { return byPath(path) }
+func Named(path string) (name string, is bool) { return byPath(strings.TrimSuffix(path, " (deleted)")) }
 
 // byLinks judges path and each link that it leads through: what a link is
 // called says as much as what it points to.
