@@ -27,9 +27,14 @@ const (
 // noManager is where there is none to ask.
 type noManager struct{}
 
-func (noManager) Connect(context.Context) error             { return errNoManager }
+// Connect connects to nobody.
+func (noManager) Connect(context.Context) error { return errNoManager }
+
+// Start starts nothing.
 func (noManager) Start(context.Context, sdunit.Scope) error { return errNoManager }
-func (noManager) Close()                                    {}
+
+// Close has nothing to close.
+func (noManager) Close() {}
 
 var errNoManager = errors.New("this user has no service manager")
 
