@@ -84,6 +84,32 @@ func TestStdinClosedOrUnreadable(t *testing.T) {
 	wantDeny(t, shell("</"), verdict.BrokerUnavailable) // EISDIR
 }
 
+// What the broker wants said and nobody can hear is a deny: an ask that gets lost
+// would let the tool run. Go puts the null device in a closed stdout's place.
+func TestStdoutClosed(t *testing.T) {
+	silent := wire.Reply{Kind: wire.KindAnswer}
+	for _, tt := range []struct {
+		name, redirect, role string
+		reply                wire.Reply
+		want                 int
+	}{
+		{"an answer and no stdout", ">&-", "decide", pass, exitDeny},
+		{"an answer for the null device", ">/dev/null", "decide", pass, exitDeny},
+		{"nothing to say and no stdout", ">&-", "decide", silent, 0},
+		{"an answer and no stderr", "2>&-", "decide", pass, 0},
+		{"an observer without stdout", ">&-", "observe", pass, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := serve(t, answerReply(tt.reply))
+			args := append([]string{"-c", `exec "$0" "$@" ` + tt.redirect, program}, hook(b.socket, tt.role).Args[1:]...)
+			got := runHook(t, exec.Command("sh", args...), payload)
+			if got.exit != tt.want || (got.err != "") != (tt.want != 0) || b.asked() != 1 {
+				t.Errorf("got %v of %d connections, want status %d, and why", got, b.asked(), tt.want)
+			}
+		})
+	}
+}
+
 // TestF3_ExitStatus: no fault ends in anything but status 2 or an answer.
 func TestF3_ExitStatus(t *testing.T) {
 	b := serve(t, answerReply(pass))
