@@ -149,6 +149,7 @@ func TestPayloadsOfOthersCostNoAnswer(t *testing.T) {
 			if said := victim.does("register"); said != "" {
 				t.Fatal(said)
 			}
+			f.eventually("the session is launched", func() bool { all := f.sessions.All(); return len(all) == 1 && all[0].Launched() })
 			before := victim.does("ask")
 			for _, uid := range []uint32{ann, ann + 100} {
 				flooder := act(f, uid)
