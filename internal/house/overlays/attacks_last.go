@@ -114,14 +114,14 @@ var lastAttacks = []mutant{
 	{
 		name: "attack-20a", breaks: "attack 20a is refused: places of a tree",
 		file: "broker/pool.go",
-		old:  `	case p.trees[t] >= limit:`, new: `	case p.trees[t] >= 100*limit:`,
+		old:  `	case p.trees[t]+n > limit:`, new: `	case p.trees[t]+n > 100*limit:`,
 		pkg: "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
 	},
 	{
 		name: "attack-20b", breaks: "attack 20b is refused: the first place of a session",
 		file: "broker/pool.go",
-		old:  `	case free <= 0, p.uids[t.uid] >= free && (p.trees[t] >= firstFew || free <= p.all/4):`,
-		new:  `	case free <= 0, p.uids[t.uid] >= free:`,
+		old:  `	case p.users[t.user]+n-1 > left && (p.trees[t]+n > p.few || left < p.all/4):`,
+		new:  `	case p.users[t.user]+n-1 > left:`,
 		pkg:  "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
 	},
 	{
@@ -160,6 +160,30 @@ var lastAttacks = []mutant{
 		old:  `	q := strconv.QuoteToASCII(s)`,
 		new:  "\tq := `\"` + s + `\"`\n\t_ = strconv.QuoteToASCII",
 		pkg:  "./e2e/attacks", test: "TestAttack25_HostileNames", tags: "attacks", slow: true,
+	},
+	{
+		name: "silent-link", breaks: "a file system that a process's link leads to isn't asked",
+		file: "internal/lookup/lookup.go",
+		old:  `	flags |= unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT`, new: `	flags |= unix.AT_NO_AUTOMOUNT`,
+		pkg: "./internal/lookup", test: "TestAttack20_NothingIsAskedOfASilentFileSystem", slow: true,
+	},
+	{
+		name: "silent-path", breaks: "a file system that a path leads into isn't asked",
+		file: "internal/lookup/lookup.go",
+		old:  `		Resolve: resolveCached | unix.RESOLVE_NO_MAGICLINKS,`, new: `		Resolve: unix.RESOLVE_NO_MAGICLINKS,`,
+		pkg: "./internal/lookup", test: "TestAttack20_NothingIsAskedOfASilentFileSystem", slow: true,
+	},
+	{
+		name: "no-parent", breaks: "a walk up ends where a living process has no parent, not where one is being reaped",
+		file: "internal/peer/lineage.go",
+		old:  `			if ppid, err = p.lowest(); err != nil {`, new: `			if err = ErrTop; err != nil {`,
+		pkg: "./internal/peer", test: "TestAttack11_NoParentIsLookedForAgain", slow: true,
+	},
+	{
+		name: "stdout-gone", breaks: "an answer that nobody can hear is a deny",
+		file: "gate/gate.go",
+		old:  `out.Rdev == 1<<8|3`, new: `out.Rdev == 1<<8`,
+		pkg: "./gate", test: "TestStdoutClosed", slow: true,
 	},
 	{
 		name: "launch-reap", breaks: "an older job's orphan is spared",
