@@ -201,6 +201,7 @@ func (b *Broker) placeCaller(g *guest) (in *pool) {
 		return b.calls
 	case uidFull:
 		who, cause = uid, "it has as many connections as the broker leaves to one user"
+	case treeFull: // as it stands above
 	}
 	g.busy = &busy{who, cause}
 	if b.refusals.take(g.tree, 1, limit) != fits {
