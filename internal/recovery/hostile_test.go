@@ -86,7 +86,7 @@ func TestHostileMessages(t *testing.T) {
 				}
 			}()
 			h.say(initialize, initialized)
-			<-met // what a batch is depends on the version that both have agreed on
+			<-met                       // what a batch is depends on the version that both have agreed on
 			go h.say(line, initialized) // nobody may read it to its end
 			err := <-h.done
 			if err == nil || strings.ContainsAny(err.Error(), "\x1b\x00") || strings.Contains(err.Error(), "lgt_") {
