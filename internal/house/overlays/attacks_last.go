@@ -125,6 +125,18 @@ var lastAttacks = []mutant{
 		pkg:  "./e2e/attacks", test: "TestAttack20_SlowAndHuge", tags: "attacks", slow: true,
 	},
 	{
+		name: "places-outside", breaks: "some places are for sessions alone",
+		file: "broker/pool.go",
+		old:  `t.session == nil && p.outside+n > p.all-p.kept:`, new: `false:`,
+		pkg: "./broker", test: "TestPoolKeepsRoomForSessions",
+	},
+	{
+		name: "had-session", breaks: "who had a session in this boot is no operator",
+		file: "broker/owners.go",
+		old:  `user != 0 && b.ended.had(user):`, new: `user == 0 && b.ended.had(user):`,
+		pkg: "./broker", test: "TestSystemModeSessionsUser",
+	},
+	{
 		name: "attack-20c", breaks: "attack 20c is refused: a huge length",
 		file: "internal/wire/frame.go",
 		old:  `	if int64(control) > int64(min(lim.Control, MaxControl)) || int64(body) > int64(min(lim.Body, MaxPayload)) {`,
