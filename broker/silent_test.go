@@ -47,7 +47,7 @@ func accepted(t *testing.T, sent string) *peer.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	client, err := peer.Dial(t.Context(), path, uint32(os.Getuid()))
 	if err != nil {
 		t.Fatal(err)
