@@ -114,7 +114,7 @@ func (o order) run() (s slice) {
 			var err error
 			for at := now(); at < end && err == nil; {
 				body := fmt.Appendf(nil, payload, tool, input, fmt.Sprintf(number, calls.Add(1)))
-				frame := wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Peer: uint32(os.Getpid()), Body: body})
+				frame := wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Peer: uint32(os.Getppid()), Body: body})
 				at = now()
 				err = call(dial, o.Socket, frame, want)
 				after := now()
