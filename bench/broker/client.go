@@ -105,6 +105,7 @@ func (o order) run() (s slice) {
 	if err != nil {
 		return slice{Error: err.Error()}
 	}
+	anchor := uint32(os.Getppid()) //nolint:gosec // the kernel's pids are that small
 	began, end := now(), now().Add(time.Duration(o.ForNS))
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -114,7 +115,7 @@ func (o order) run() (s slice) {
 			var err error
 			for at := now(); at < end && err == nil; {
 				body := fmt.Appendf(nil, payload, tool, input, fmt.Sprintf(number, calls.Add(1)))
-				frame := wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Peer: uint32(os.Getppid()), Body: body})
+				frame := wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleDecide, Peer: anchor, Body: body})
 				at = now()
 				err = call(dial, o.Socket, frame, want)
 				after := now()

@@ -166,7 +166,7 @@ func (h *hunt) bury() {
 // spared no more.
 func (h *hunt) pending() bool {
 	for _, v := range h.held {
-		if !v.refused && !v.sheltered() && !(h.late && v.of.Mercy(v.Process) == Spare) {
+		if !v.refused && !v.sheltered() && (!h.late || v.of.Mercy(v.Process) != Spare) {
 			return true
 		}
 	}
