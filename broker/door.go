@@ -204,7 +204,7 @@ func (b *Broker) placeCaller(g *guest) (in *pool) {
 	case treeFull: // as it stands above
 	}
 	g.busy = &busy{who, cause}
-	if b.refusals.take(g.tree, 1, limit) != fits {
+	if b.refusals.take(g.tree, 1, limit+maxRefused) != fits {
 		b.unheard(*g) // events come by this socket alone
 		return nil
 	}

@@ -17,6 +17,7 @@ const (
 	maxOperators      = 256                 // connections of operators on operator.sock
 	maxGrants         = 128                 // of these, such that wait for the disk
 	maxInsiders       = 64                  // connections of sessions on operator.sock
+	maxRefused        = 256                 // connections of one tree beyond its limit that are told so; the next ones are hung up on
 	maxInsidersEach   = 4                   // of these, such of one session
 	maxBytes          = 256 << 20           // payload bytes in flight, in the three parts of newMemory
 	maxOutside        = 32 << 20            // of these, such of who is in no session: they are denied anyway
