@@ -11,13 +11,13 @@ import (
 // Bounds of the whole broker. The per-session ones are in guard.toml's [limits].
 const (
 	maxCalls          = 4096                // connections of broker.sock that are heard, and as many that are refused
+	maxRefused        = 256                 // connections of one tree beyond its limit that are told so; the next ones are hung up on
 	maxWaiting        = 8                   // goroutines of a socket that wait for the next connection
 	maxLooking        = 32                  // connections of a socket that are being looked at
 	maxCrowd          = 64                  // connections that wait at operator.sock to be taken: whoever waits waits for no more
 	maxOperators      = 256                 // connections of operators on operator.sock
 	maxGrants         = 128                 // of these, such that wait for the disk
 	maxInsiders       = 64                  // connections of sessions on operator.sock
-	maxRefused        = 256                 // connections of one tree beyond its limit that are told so; the next ones are hung up on
 	maxInsidersEach   = 4                   // of these, such of one session
 	maxBytes          = 256 << 20           // payload bytes in flight, in the three parts of newMemory
 	maxOutside        = 32 << 20            // of these, such of who is in no session: they are denied anyway
