@@ -14,24 +14,42 @@ const chases = 24
 
 // chase looks for runners: a process that starts the next and ends is never where
 // a listing saw it. But the number that the kernel gave out last is known, and
-// who has it was born a moment ago. A runner that lives for 50 µs is caught in
-// one of a few tries; one that is caught is stopped, and runs no more.
+// who has it, or one since the last try, was born a moment ago. A runner that
+// lives for 50 µs is caught in one of a few tries; one that is caught is stopped,
+// and runs no more. Where others come and go as quickly, a look that missed some
+// proves nothing, and there is another.
 func (h *hunt) chase() (found int) {
 	for range chases {
-		pid, err := newest()
+		last, err := newest()
 		if err != nil {
 			return found // /proc has process directories alone
 		}
-		p, err := peer.Open(pid)
-		if err != nil {
-			h.full = h.full || exhausted(err)
-			continue // it has ended, or is a thread
+		first := max(h.newest+1, last-maxBorn)
+		if h.newest == 0 || h.newest >= last { // the first try, none since, or the numbers began anew
+			first = last
 		}
-		if !h.caught(p, &found) {
-			_ = p.Close()
+		for pid := first; pid <= last; pid++ {
+			h.try(pid, pid != h.newest, &found)
 		}
+		h.newest = last
 	}
 	return found
+}
+
+// maxBorn is how many numbers are tried at once.
+const maxBorn = 64
+
+// try takes the process of a number, if it belongs to a tree.
+func (h *hunt) try(pid int, born bool, found *int) {
+	p, err := peer.Open(pid)
+	if err != nil { // it has ended, or is a thread
+		h.full = h.full || exhausted(err)
+		h.unsure = h.unsure || born && h.newest != 0 && errors.Is(err, peer.ErrGone) // nobody can tell any more whose it was
+		return
+	}
+	if !h.caught(p, found) {
+		_ = p.Close()
+	}
 }
 
 // caught takes p if it belongs to a tree and wasn't known.

@@ -20,6 +20,7 @@ type hunt struct {
 	limit    int              // of what is held
 	full     bool             // the last look found more than can be held
 	unsure   bool             // in the last look one was gone before it could be proved
+	newest   int              // the number that was given out last
 	late     bool
 	looking  bool // nothing is stopped: the caller only wants to know
 }

@@ -219,13 +219,14 @@ func TestSparedNoMore(t *testing.T) {
 	g.grown(1)
 	looks, target := 0, g.target()
 	target.Mercy = func(*peer.Process) Mercy {
-		if looks++; looks < 200 {
+		if looks++; looks < 20 {
 			return Spare
 		}
 		return None
 	}
-	if out := g.end(target); out != (Outcome{Killed: 2}) {
-		t.Errorf("outcome %+v, want both killed", out)
+	// The shell ends by itself when what it waits for is killed first.
+	if out := g.end(target); out.Killed == 0 || out.Left != 0 || out.Err != nil {
+		t.Errorf("outcome %+v, want them killed", out)
 	}
 	g.standing()
 }
