@@ -56,16 +56,20 @@ type fences struct {
 	again clock.Instant // when to ask once more
 }
 
+// errNoFence stands until a session has got one: that a manager answers doesn't
+// say that it makes scopes for us.
+var errNoFence = errors.New("no session has been given a cgroup yet")
+
 // newFences asks the system's manager in system mode, whose cgroups nobody but
 // root can change, and the user's own elsewhere.
 func newFences(p paths.Paths) *fences {
 	if p.Mode == paths.System {
-		return &fences{manager: sdunit.SystemScopes(), patience: scopeTime}
+		return &fences{manager: sdunit.SystemScopes(), patience: scopeTime, err: errNoFence}
 	}
 	if strings.HasPrefix(p.RunDir, p.StateDir) { // no XDG_RUNTIME_DIR, so no service manager of the user's either
-		return &fences{manager: noManager{}}
+		return &fences{manager: noManager{}, err: errNoFence}
 	}
-	return &fences{manager: sdunit.UserScopes(filepath.Join(filepath.Dir(p.RunDir), "systemd", "private")), patience: scopeTime}
+	return &fences{manager: sdunit.UserScopes(filepath.Join(filepath.Dir(p.RunDir), "systemd", "private")), patience: scopeTime, err: errNoFence}
 }
 
 // probe finds out, without holding anybody up, whether there is a manager.
