@@ -32,7 +32,7 @@ func TestDamagedStore(t *testing.T) {
 	w.must(w.StartBroker(w.ctx()))
 	w.expect("Write", "deny", "not_registered")
 	out, err := w.Guard(w.ctx(), "status")
-	if err != nil || !bytes.Contains(out, []byte("a damaged store was set aside as")) || !bytes.Contains(out, []byte("the passphrase, if one was set")) ||
+	if err != nil || !bytes.Contains(out, []byte("a damaged store was set aside as")) || !bytes.Contains(out, []byte("if a passphrase was set")) ||
 		!bytes.Contains(out, []byte("no head of it is stored")) {
 		t.Errorf("guard status: %v\n%s", err, out)
 	}

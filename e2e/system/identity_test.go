@@ -99,7 +99,7 @@ func hook(words []string, p paths.Paths) string {
 		return err.Error()
 	}
 	stderr := new(bytes.Buffer)
-	cmd.Stderr = stderr
+	cmd.Stdout, cmd.Stderr = io.Discard, stderr // a host reads it; into the null device no pass goes
 	err = cmd.Run()
 	_ = out.Close()
 	return fmt.Sprintf("%v %q", err, stderr)
