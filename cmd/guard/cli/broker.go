@@ -38,11 +38,8 @@ func (c Command) brokerStart() *cobra.Command {
 		Example: "  guard broker start",
 		Args:    noArgs,
 		RunE: run(func(cmd *cobra.Command, _ []string) error {
-			p, err := c.paths()
+			p, err := c.operable(cmd.Context(), false)
 			if err != nil {
-				return err
-			}
-			if err := c.mayOperate(cmd.Context(), p); err != nil {
 				return err
 			}
 			return c.start(cmd.Context(), p)

@@ -74,11 +74,8 @@ func (c Command) setUp(cmd *cobra.Command, in initFlags) error {
 	if in.dry {
 		return usagef("--dry-run goes with --system")
 	}
-	p, err := c.paths()
+	p, err := c.operable(cmd.Context(), false)
 	if err != nil {
-		return err
-	}
-	if err := c.mayOperate(cmd.Context(), p); err != nil {
 		return err
 	}
 	if p.Mode == paths.System {

@@ -82,10 +82,7 @@ func (c Command) warnOwn(ctx context.Context) {
 // outside refuses a process of a session. A broker that runs says so itself; one
 // that doesn't answer is no reason not to set it up.
 func (c Command) outside(ctx context.Context) error {
-	p, err := c.paths()
-	if err == nil {
-		err = c.mayOperate(ctx, p)
-	}
+	_, err := c.operable(ctx, false)
 	if errors.As(err, new(*wire.Error)) || errors.Is(err, client.ErrInsideSession) {
 		return err
 	}

@@ -44,11 +44,8 @@ func (c Command) initPassphrase(cmd *cobra.Command, in initFlags) error {
 	if cmd.Flags().NFlag() > 1 {
 		return usagef("--passphrase and --no-passphrase each stand alone; write guard.toml first")
 	}
-	p, err := c.paths()
+	p, err := c.operable(cmd.Context(), false)
 	if err != nil {
-		return err
-	}
-	if err := c.mayOperate(cmd.Context(), p); err != nil {
 		return err
 	}
 	return c.changePassphrase(cmd.Context(), p, in.noPassphrase)

@@ -34,6 +34,16 @@ func (c Command) operator(ctx context.Context) (operator, error) {
 	return o, nil
 }
 
+// operable are the places for a command that no process of a session may run;
+// own as for pathsOf.
+func (c Command) operable(ctx context.Context, own bool) (paths.Paths, error) {
+	p, err := c.pathsOf(own)
+	if err == nil {
+		err = c.mayOperate(ctx, p)
+	}
+	return p, err
+}
+
 // mayOperate refuses commands that need no broker when they come from inside a
 // session. A broker that runs says so itself.
 func (c Command) mayOperate(ctx context.Context, p paths.Paths) error {

@@ -38,11 +38,8 @@ Sessions that still run stay gated: with no broker their gate denies every call.
 			if system {
 				return c.uninstallSystem(cmd.Context(), purge, yes)
 			}
-			p, err := c.pathsOf(own)
+			p, err := c.operable(cmd.Context(), own)
 			if err != nil {
-				return err
-			}
-			if err := c.mayOperate(cmd.Context(), p); err != nil {
 				return err
 			}
 			if p.Mode == paths.System {
