@@ -102,7 +102,7 @@ func TestRevokePassesWaitingApprovals(t *testing.T) {
 			release := f.sessions.ByID(s.ID).Commit() // as a slow disk holds it
 			answer := make(chan wire.Result, 1)
 			go func() { answer <- f.approve(s.ID) }()
-			f.eventually("the approval waits", func() bool { return f.grants.used() == 1 })
+			f.eventually("the approval waits", func() bool { return len(f.grants.free) == 1 })
 			time.Sleep(20 * time.Millisecond) // it has looked at the lease, and stands before the lock
 			meanwhile(f, s)
 			release()

@@ -74,5 +74,3 @@ func (s *slots) take() bool {
 }
 
 func (s *slots) give() { <-s.free }
-
-func (s *slots) used() int { return len(s.free) }

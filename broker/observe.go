@@ -46,12 +46,12 @@ func (b *Broker) seeLeader(s *session.Session) {
 // endUnproved ends unattended sessions whose gate stays silent, where the
 // operator wants that. An interactive client sends nothing while a dialog waits,
 // so it is only shown.
-func (b *Broker) endUnproved(now clock.Instant) {
+func (b *Broker) endUnproved(all []*session.Session, now clock.Instant) {
 	cfg := &b.settings().config.Launch
 	if cfg.Unproved != "end" {
 		return
 	}
-	for _, s := range b.sessions.All() {
+	for _, s := range all {
 		if !s.Unattended || s.Unseen(now) <= cfg.ProveTimeout || s.Gone() {
 			continue
 		}

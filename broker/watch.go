@@ -56,7 +56,7 @@ func (b *Broker) sweep(ctx context.Context) {
 		}
 		b.giveBack(len(all))
 		b.refreshOwners()
-		b.endUnproved(now)
+		b.endUnproved(all, now)
 		b.keepTrees(all)
 		for _, r := range b.floods.Flush(now) {
 			b.audit.Log(r)

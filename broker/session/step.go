@@ -9,16 +9,6 @@ import (
 	"leaseguard.internal/internal/runtimes"
 )
 
-// Exe returns the path of the program that the process of this step runs. It
-// fails once that process has ended.
-func (s Step) Exe() (exe string, err error) {
-	err = s.look(func(p *peer.Process) error {
-		exe, err = p.Exe()
-		return err
-	})
-	return exe, err
-}
-
 // Runtime says which runtime the process of this step runs, if it is one, by the
 // name of its program: no file of a peer's choice is looked at. In system mode
 // nobody shows us another user's program; then what the kernel calls the process

@@ -94,9 +94,6 @@ func Start() (*Agent, error) {
 	return a, nil
 }
 
-// PID is the agent's process id.
-func (a *Agent) PID() int { return a.cmd.Process.Pid }
-
 // Kill ends the agent at once and reaps it. It may be called twice.
 func (a *Agent) Kill() {
 	_ = a.cmd.Process.Kill() // it may have ended
