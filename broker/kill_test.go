@@ -14,6 +14,7 @@ import (
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -138,14 +139,10 @@ func TestKillBelowAGate(t *testing.T) {
 	}
 	s := f.sessions.ByID(registered.ID)
 	cmd := exec.Command("sh", "-c", "exec 3<&0; sleep 1000 <&- & echo $!; read x <&3")
-	in, err := cmd.StdinPipe()
-	f.must(err)
-	out, err := cmd.StdoutPipe()
-	f.must(err)
-	f.must(cmd.Start())
+	in, out := testproc.Piped(f.t, cmd)
 	t.Cleanup(func() { _, _, _ = in.Close(), cmd.Process.Kill(), cmd.Wait() })
 	var pid int
-	_, err = fmt.Fscan(out, &pid)
+	_, err := fmt.Fscan(out, &pid)
 	f.must(err)
 	child, err := peer.Open(pid)
 	f.must(err)

@@ -8,36 +8,26 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/sdunit"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
 
 // systemd hears what a broker tells its service manager.
 type systemd struct {
-	t    *testing.T
-	conn *net.UnixConn
+	t *testing.T
+	*testproc.Notify
 }
 
 // manage makes a service manager, announced as systemd does.
 func manage(t *testing.T, env ...string) (*systemd, *sdunit.Manager) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "guard-sd-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "notify")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = conn.Close(), os.RemoveAll(dir) })
-	t.Setenv("NOTIFY_SOCKET", path)
+	notify := testproc.ListenNotify(t, "")
+	t.Setenv("NOTIFY_SOCKET", notify.Path)
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		t.Setenv(name, value)
@@ -46,31 +36,14 @@ func manage(t *testing.T, env ...string) (*systemd, *sdunit.Manager) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &systemd{t, conn}, m
-}
-
-// next returns the next message and the descriptors with it; "" when none comes
-// within the time.
-func (s *systemd) next(within time.Duration) (string, []int) {
-	s.t.Helper()
-	text, oob := make([]byte, 4096), make([]byte, 256)
-	_ = s.conn.SetReadDeadline(time.Now().Add(within))
-	n, oobn, _, _, err := s.conn.ReadMsgUnix(text, oob)
-	if err != nil {
-		return "", nil
-	}
-	var fds []int
-	if msgs, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil && len(msgs) == 1 {
-		fds, _ = unix.ParseUnixRights(&msgs[0])
-	}
-	return string(text[:n]), fds
+	return &systemd{t, notify}, m
 }
 
 // await returns the next message that begins so.
 func (s *systemd) await(prefix string) (string, []int) {
 	s.t.Helper()
 	for {
-		text, fds := s.next(20 * time.Second)
+		text, fds := s.Next(20 * time.Second)
 		if text == "" {
 			s.t.Fatalf("the broker never says %s", prefix)
 		}
@@ -106,7 +79,7 @@ func TestNotReadyWithoutADisk(t *testing.T) {
 		t.Errorf("a broker that can't write ran: %v", err)
 	}
 	for {
-		text, _ := s.next(100 * time.Millisecond)
+		text, _ := s.Next(100 * time.Millisecond)
 		if text == "" {
 			break
 		}
@@ -133,7 +106,7 @@ func TestWatchdogStopsWithAStuckLoop(t *testing.T) {
 	}
 	silent := false
 	for range 50 { // some signs may be on their way
-		if text, _ := s.next(1200 * time.Millisecond); text == "" {
+		if text, _ := s.Next(1200 * time.Millisecond); text == "" {
 			silent = true
 			break
 		}

@@ -19,6 +19,7 @@ import (
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
@@ -74,17 +75,7 @@ func as(t *testing.T, cred syscall.Credential, socket string, ctl wire.Control) 
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestOperatorProcess$")
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", []string{askVar + "=" + socket, askVar + "_REQUEST=" + string(request)}, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &cred}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, out := testproc.Piped(t, cmd)
 	p := &asker{t, cmd, in}
 	t.Cleanup(func() {
 		if cmd.ProcessState == nil {

@@ -18,6 +18,7 @@ import (
 
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/subuid"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
@@ -112,11 +113,7 @@ func act(f *fixture, uid uint32) *actor {
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestActorProcess$")
 	cmd.Dir, cmd.Env, cmd.Stderr = "/", []string{actVar + "=" + f.opt.Paths.BrokerSocket}, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	in, err := cmd.StdinPipe()
-	f.must(err)
-	out, err := cmd.StdoutPipe()
-	f.must(err)
-	f.must(cmd.Start())
+	in, out := testproc.Piped(f.t, cmd)
 	a := &actor{f.t, in, bufio.NewScanner(out), cmd}
 	f.t.Cleanup(a.end)
 	return a

@@ -48,11 +48,11 @@ func TestP1_P5_MalformedPayloads(t *testing.T) {
 	w.approve()
 	for _, tt := range malformed {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
-			w.t = t
+			w.T = t
 			w.expect(w.raw("decide", tt.payload), "deny", "malformed")
 		})
 	}
-	w.t = t
+	w.T = t
 	w.expect(w.raw("decide", bashDoc), "pass", "")
 }
 
@@ -62,7 +62,7 @@ func TestP2_NulInAString(t *testing.T) {
 	w := start(t, setting{})
 	nul := `{"command":"echo a\u0000rm b"}`
 	w.expect(w.call("Bash", nul), "deny", "lease_unverified")
-	w.guard("approve", w.agent.Session)
+	w.Run("approve", w.agent.Session)
 	w.expect(w.call("Bash", nul), "pass", "")
 	with := w.record().InputSHA256
 	w.expect(w.call("Bash", `{"command":"echo a"}`), "pass", "")
@@ -93,9 +93,9 @@ func TestP7_HostileToolNames(t *testing.T) {
 		w.expect(w.raw("decide", payload), "deny", "lease_unverified")
 	}
 	n := 0
-	w.must(w.Wait(w.ctx(), func() bool {
+	w.Must(w.Wait(w.Ctx(), func() bool {
 		n = 0
-		w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+		w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 			if r.Event == audit.EventVerdict {
 				n++
 			}
@@ -106,7 +106,7 @@ func TestP7_HostileToolNames(t *testing.T) {
 	if n != len(names) {
 		t.Errorf("%d records for %d calls", n, len(names))
 	}
-	for _, line := range strings.Split(strings.TrimSpace(w.guard("log")), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(w.Run("log")), "\n") {
 		if strings.HasPrefix(line, "[guard]") || len(line) > 1000 {
 			t.Errorf("a name made a line of the log: %.120q", line)
 		}
@@ -160,11 +160,11 @@ func TestS4_ManyCallsAtOnce(t *testing.T) {
 			tool, input = "Write", write
 		}
 		payload, err := sandbox.Payload(tool, input, i)
-		w.must(err)
+		w.Must(err)
 		orders = append(orders, w.agent.Gate("decide", payload))
 	}
-	answers, err := w.agent.Do(w.ctx(), orders...)
-	w.must(err)
+	answers, err := w.agent.Do(w.Ctx(), orders...)
+	w.Must(err)
 	for i, a := range answers {
 		if got, detail := a.Read(); got != "pass" {
 			t.Errorf("call %d: %s %s", i, got, detail)
@@ -183,10 +183,10 @@ func TestS4_ManyCallsAtOnce(t *testing.T) {
 		w := start(t, setting{extra: "[limits]\ncalls_per_session = 2\n"})
 		w.approve()
 		payload, err := sandbox.Payload("Write", write, 1)
-		w.must(err)
+		w.Must(err)
 		one := w.agent.Gate("decide", payload)
-		answers, err := w.agent.Do(w.ctx(), one, one, one, one, one, one, one, one)
-		w.must(err)
+		answers, err := w.agent.Do(w.Ctx(), one, one, one, one, one, one, one, one)
+		w.Must(err)
 		busy := 0
 		for _, a := range answers {
 			got, detail := a.Read()
@@ -209,17 +209,17 @@ func TestR2_ResumeCarriesNothingOver(t *testing.T) {
 	w.approve()
 	w.expect(w.call("Write", write), "pass", "")
 	id := w.agent.Session
-	if _, err := w.Launch(w.ctx(), []string{"--resume", id}, os.Args[0]); err == nil {
+	if _, err := w.Launch(w.Ctx(), []string{"--resume", id}, os.Args[0]); err == nil {
 		t.Fatal("a session was resumed while its runtime lives")
 	}
 	w.agent.End()
-	w.must(w.Wait(w.ctx(), func() bool {
-		st, err := w.Status(w.ctx())
+	w.Must(w.Wait(w.Ctx(), func() bool {
+		st, err := w.Status(w.Ctx())
 		return err == nil && len(st.Sessions) == 0
 	}))
 	w.agent = w.launch("--resume", id)
-	st, err := w.Status(w.ctx())
-	w.must(err)
+	st, err := w.Status(w.Ctx())
+	w.Must(err)
 	if w.agent.Session != id || st.Sessions[0].Generation != 2 || st.Sessions[0].State != "UNVERIFIED" || st.Sessions[0].GateSeen {
 		t.Fatalf("after resume: %+v", st.Sessions[0])
 	}
@@ -242,7 +242,7 @@ func TestK1_SocketPathTooLong(t *testing.T) {
 		t.Run(fmt.Sprint(tt.bytes), func(t *testing.T) {
 			// The longer of the two sockets has the length in question.
 			run := stem + strings.Repeat("x", tt.bytes-len(stem)-len("/guard/operator.sock"))
-			w.must(os.MkdirAll(run, 0o700))
+			w.Must(os.MkdirAll(run, 0o700))
 			cmd := exec.Command(w.Programs.Guard, "broker", "start")
 			cmd.Env = append(w.Env, "XDG_RUNTIME_DIR="+run, "XDG_STATE_HOME="+filepath.Join(t.TempDir(), "state"))
 			out, err := cmd.CombinedOutput()
@@ -265,12 +265,12 @@ func TestK1_SocketPathTooLong(t *testing.T) {
 func TestK2_ImpostorBroker(t *testing.T) {
 	w := start(t, setting{noZVM: true})
 	dir := t.TempDir()
-	w.must(os.Chmod(dir, 0o777))
-	answers, err := w.agent.Do(w.ctx(), sandbox.Order{
+	w.Must(os.Chmod(dir, 0o777))
+	answers, err := w.agent.Do(w.Ctx(), sandbox.Order{
 		Argv:  []string{w.Programs.Gate, "claude", "--socket", dir + "/broker.sock", "--broker-uid", fmt.Sprint(os.Getuid()), "--role", "decide"},
 		Stdin: []byte(bashDoc),
 	})
-	w.must(err)
+	w.Must(err)
 	w.expect(answers[0], "deny", "broker_untrusted")
 }
 
@@ -280,8 +280,8 @@ func TestF5_OneDocument(t *testing.T) {
 	w := start(t, setting{noZVM: true})
 	o := w.agent.Gate("decide", []byte(bashDoc))
 	o.Argv = append([]string{"/usr/bin/env", "LD_PRELOAD=/nonexistent.so", "GODEBUG=inittrace=0", "HOME=/nonexistent", "GUARD_SOCKET=/tmp/x"}, o.Argv...)
-	answers, err := w.agent.Do(w.ctx(), o)
-	w.must(err)
+	answers, err := w.agent.Do(w.Ctx(), o)
+	w.Must(err)
 	if strings.Count(string(answers[0].Out), "\n") > 1 {
 		t.Errorf("stdout is %q", answers[0].Out)
 	}
@@ -294,7 +294,7 @@ func TestF5_OneDocument(t *testing.T) {
 func TestAttack15_OneTokenManyPromotes(t *testing.T) {
 	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`})
 	w.expect(w.call("Read", `{}`), "pass", "")
-	token := strings.TrimSpace(w.guard("verify", w.agent.Session))
+	token := strings.TrimSpace(w.Run("verify", w.agent.Session))
 	results := make([]string, 64)
 	var group sync.WaitGroup
 	for i := range results {
@@ -317,7 +317,7 @@ func TestAttack15_OneTokenManyPromotes(t *testing.T) {
 	if r := w.promote(w.agent.Session, token); !strings.Contains(r, "token_used") {
 		t.Errorf("the token after its use: %q", r)
 	}
-	if out := w.guard("log", "--json"); !strings.Contains(out, `"event":"alarm"`) || strings.Contains(out, token) {
+	if out := w.Run("log", "--json"); !strings.Contains(out, `"event":"alarm"`) || strings.Contains(out, token) {
 		t.Error("no alarm was recorded, or the token stands in the log")
 	}
 }
@@ -338,8 +338,8 @@ func (w *world) promote(session, token string) string {
 func TestV2_SupersededTokens(t *testing.T) {
 	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`})
 	w.expect(w.call("Read", `{}`), "pass", "")
-	first := strings.TrimSpace(w.guard("verify", w.agent.Session))
-	second := strings.TrimSpace(w.guard("verify", w.agent.Session))
+	first := strings.TrimSpace(w.Run("verify", w.agent.Session))
+	second := strings.TrimSpace(w.Run("verify", w.agent.Session))
 	if r := w.promote(w.agent.Session, first); !strings.Contains(r, "token_expired") {
 		t.Errorf("the first token: %q", r)
 	}
@@ -347,10 +347,10 @@ func TestV2_SupersededTokens(t *testing.T) {
 	if r := w.promote(stranger.Session, second); !strings.Contains(r, "wrong_anchor") && !strings.Contains(r, "token_") {
 		t.Errorf("another session's token: %q", r)
 	}
-	answers, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/usr/bin/env"}}, sandbox.Order{Argv: []string{"/bin/sh", "-c", "cat /proc/$PPID/environ /proc/$PPID/cmdline"}})
-	w.must(err)
+	answers, err := w.agent.Do(w.Ctx(), sandbox.Order{Argv: []string{"/usr/bin/env"}}, sandbox.Order{Argv: []string{"/bin/sh", "-c", "cat /proc/$PPID/environ /proc/$PPID/cmdline"}})
+	w.Must(err)
 	seen := string(answers[0].Out) + string(answers[1].Out)
-	w.must(filepath.WalkDir(w.Dir, func(path string, d os.DirEntry, err error) error {
+	w.Must(filepath.WalkDir(w.Dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			b, rerr := os.ReadFile(path)
 			seen += string(b)

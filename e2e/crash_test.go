@@ -45,10 +45,10 @@ func TestAttack16_KilledBetweenBeginAndVerified(t *testing.T) {
 
 func crash(t *testing.T, spec string, certain bool) {
 	w := prepare(t, setting{noZVM: true, checkpoint: `self = "none"`})
-	w.must(w.StartBroker(w.ctx(), "GUARD_FAILPOINT="+spec))
+	w.Must(w.StartBroker(w.Ctx(), "GUARD_FAILPOINT="+spec))
 	w.agent = w.launch()
 	w.call("Read", `{}`) // passes, unless the broker is dead by now
-	if st, err := w.Status(w.ctx()); err == nil && st.Broker.PID != w.BrokerPID() {
+	if st, err := w.Status(w.Ctx()); err == nil && st.Broker.PID != w.BrokerPID() {
 		return // it died before there was a session, and guard launch has started another
 	}
 	token := ""
@@ -59,14 +59,14 @@ func crash(t *testing.T, spec string, certain bool) {
 		}
 	}
 	if !certain {
-		w.must(syscall.Kill(w.BrokerPID(), syscall.SIGKILL))
+		w.Must(syscall.Kill(w.BrokerPID(), syscall.SIGKILL))
 	}
 	if code := w.WaitBroker(); code != -1 {
 		t.Fatalf("the broker ended with %d instead of being killed", code)
 	}
-	w.must(w.StartBroker(w.ctx()))
-	st, err := w.Status(w.ctx())
-	w.must(err)
+	w.Must(w.StartBroker(w.Ctx()))
+	st, err := w.Status(w.Ctx())
+	w.Must(err)
 	if len(st.Sessions) != 1 || st.Sessions[0].State != "UNVERIFIED" || st.Sessions[0].ID != w.agent.Session {
 		t.Fatalf("after the restart: %+v", st.Sessions)
 	}
@@ -78,15 +78,15 @@ func crash(t *testing.T, spec string, certain bool) {
 			t.Errorf("the grant is on record, but its token wasn't consumed: %s", r)
 		}
 	}
-	w.guard("audit", "verify")
-	w.guard("approve", w.agent.Session)
+	w.Run("audit", "verify")
+	w.Run("approve", w.agent.Session)
 	w.expect(w.call("Write", write), "pass", "")
 }
 
 // granted says whether a promotion stands in the audit.
 func granted(w *world) (found bool) {
-	w.t.Helper()
-	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+	w.T.Helper()
+	w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 		found = found || r.Event == audit.EventLease && r.Code == "promote"
 		return nil
 	}))
@@ -99,15 +99,15 @@ func TestRestartTakesAllAuthority(t *testing.T) {
 	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`})
 	w.approve()
 	w.expect(w.call("Write", write), "pass", "")
-	w.guard("broker", "stop")
+	w.Run("broker", "stop")
 	if code := w.WaitBroker(); code != 0 {
 		t.Fatalf("guard broker stop ended the broker with %d", code)
 	}
 	if got, detail := w.call("Read", `{}`).Read(); got != "deny" || !strings.Contains(detail, "broker_unavailable") {
 		t.Fatalf("with no broker: %s %s", got, detail)
 	}
-	w.must(w.StartBroker(w.ctx()))
+	w.Must(w.StartBroker(w.Ctx()))
 	w.expect(w.call("Write", write), "deny", "lease_unverified")
-	w.guard("approve", w.agent.Session)
+	w.Run("approve", w.agent.Session)
 	w.expect(w.call("Write", write), "pass", "")
 }

@@ -30,11 +30,11 @@ sleep 1000 & echo $! >> PIDS; kill -STOP $!
 
 // leaveRunning has the session leave four processes running and returns them.
 func (w *world) leaveRunning() []int {
-	w.t.Helper()
+	w.T.Helper()
 	file, gone := filepath.Join(w.Dir, "pids"), filepath.Join(w.Dir, "go")
-	w.must(os.WriteFile(gone, nil, 0o600))
-	w.must(os.WriteFile(file, nil, 0o600))
-	w.t.Cleanup(func() { // also of a test that failed
+	w.Must(os.WriteFile(gone, nil, 0o600))
+	w.Must(os.WriteFile(file, nil, 0o600))
+	w.T.Cleanup(func() { // also of a test that failed
 		_ = os.Remove(gone)
 		for _, pid := range numbers(file) {
 			if lives(pid) {
@@ -43,16 +43,16 @@ func (w *world) leaveRunning() []int {
 		}
 	})
 	script := strings.NewReplacer("PIDS", file, "GO", gone).Replace(leftRunning)
-	answers, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", "exec >/dev/null 2>&1 </dev/null\n" + script}})
-	w.must(err)
+	answers, err := w.agent.Do(w.Ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", "exec >/dev/null 2>&1 </dev/null\n" + script}})
+	w.Must(err)
 	if answers[0].Exit != 0 {
-		w.t.Fatalf("leaving processes: %s", answers[0].Err)
+		w.T.Fatalf("leaving processes: %s", answers[0].Err)
 	}
-	w.must(w.Wait(w.ctx(), func() bool { return len(numbers(file)) == 4 }))
+	w.Must(w.Wait(w.Ctx(), func() bool { return len(numbers(file)) == 4 }))
 	pids := numbers(file)
 	for _, pid := range pids {
 		if !lives(pid) {
-			w.t.Fatalf("process %d doesn't run", pid)
+			w.T.Fatalf("process %d doesn't run", pid)
 		}
 	}
 	return pids
@@ -97,7 +97,7 @@ func TestRevokeKill(t *testing.T) {
 	w := start(t, setting{noZVM: true, checkpoint: `self = "none"`})
 	w.approve()
 	pids := w.leaveRunning()
-	w.guard("revoke", w.agent.Session)
+	w.Run("revoke", w.agent.Session)
 	if w.ended(pids[:1]) {
 		t.Error("revoke alone ended it")
 	}
@@ -105,7 +105,7 @@ func TestRevokeKill(t *testing.T) {
 		Revoked []string     `json:"revoked"`
 		Ended   []wire.Ended `json:"ended"`
 	}
-	w.must(json.Unmarshal([]byte(w.guard("revoke", w.agent.Session, "--kill", "--json")), &out))
+	w.Must(json.Unmarshal([]byte(w.Run("revoke", w.agent.Session, "--kill", "--json")), &out))
 	if len(out.Ended) != 1 || out.Ended[0].Session != w.agent.Session || out.Ended[0].Fence != "sweep" || out.Ended[0].Killed < 4 || out.Ended[0].Left != 0 {
 		t.Errorf("answer %+v", out)
 	}
@@ -114,13 +114,13 @@ func TestRevokeKill(t *testing.T) {
 	}
 	w.expect(w.call("Write", write), "deny", "lease_revoked")
 	again := w.leaveRunning()
-	if text := w.guard("revoke", "--all", "--kill"); !strings.Contains(text, w.agent.Session+"  processes killed: ") {
+	if text := w.Run("revoke", "--all", "--kill"); !strings.Contains(text, w.agent.Session+"  processes killed: ") {
 		t.Errorf("the answer for people is %q", text)
 	}
 	if !w.ended(again) {
 		t.Errorf("of %v some live", again)
 	}
-	w.must(w.Wait(w.ctx(), func() bool { return w.recorded(w.agent.Session, "tree_ended") == 2 }))
+	w.Must(w.Wait(w.Ctx(), func() bool { return w.recorded(w.agent.Session, "tree_ended") == 2 }))
 }
 
 // TestKillSparesTheGate: a host may run a tool whose gate was killed, so a call
@@ -134,10 +134,10 @@ func TestKillSparesTheGate(t *testing.T) {
 	w := start(t, setting{sim: zvmsim.Options{Behaviour: &behaviour}})
 	w.approve()
 	answer := w.write()
-	w.must(w.Wait(w.ctx(), func() bool {
+	w.Must(w.Wait(w.Ctx(), func() bool {
 		return slices.ContainsFunc(w.Sim.Requests(), func(r zvmsim.Request) bool { return r.Op == zvmsim.OpInsert })
 	}))
-	_, _ = w.Guard(w.ctx(), "revoke", w.agent.Session, "--kill") // it may tell that the gate is left
+	_, _ = w.Guard(w.Ctx(), "revoke", w.agent.Session, "--kill") // it may tell that the gate is left
 	w.expect((<-answer)[0], "deny", "lease_revoked")
 }
 
@@ -153,8 +153,8 @@ func TestKillToolsAtAnEvent(t *testing.T) {
 	if a.Exit != 0 {
 		t.Errorf("the gate ended with %d: %s", a.Exit, a.Err)
 	}
-	w.must(w.Wait(w.ctx(), func() bool { return w.ended(pids) }))
-	w.guard("approve", w.agent.Session)
+	w.Must(w.Wait(w.Ctx(), func() bool { return w.ended(pids) }))
+	w.Run("approve", w.agent.Session)
 	w.expect(w.call("Write", write), "pass", "")
 }
 
@@ -166,7 +166,7 @@ func TestKillToolsAtTheEndOfTheAnchor(t *testing.T) {
 	pids := w.leaveRunning()
 	w.looked()
 	w.agent.End()
-	w.must(w.Wait(w.ctx(), func() bool { return w.ended(pids) }))
+	w.Must(w.Wait(w.Ctx(), func() bool { return w.ended(pids) }))
 }
 
 // looked returns when the broker has looked anew at what sessions have started.
@@ -174,20 +174,20 @@ func TestKillToolsAtTheEndOfTheAnchor(t *testing.T) {
 // time is over: when a second one has been ended, the round that ended the first
 // is complete.
 func (w *world) looked() {
-	w.t.Helper()
+	w.T.Helper()
 	other := w.launch()
-	_, err := other.Call(w.ctx(), "Read", `{"file_path":"/etc/hostname"}`)
-	w.must(err)
+	_, err := other.Call(w.Ctx(), "Read", `{"file_path":"/etc/hostname"}`)
+	w.Must(err)
 	for rounds := 1; rounds <= 2; rounds++ {
-		w.guard("approve", other.Session, "--ttl", "1s")
-		w.must(w.Wait(w.ctx(), func() bool { return w.recorded(other.Session, "expired") == rounds }))
+		w.Run("approve", other.Session, "--ttl", "1s")
+		w.Must(w.Wait(w.Ctx(), func() bool { return w.recorded(other.Session, "expired") == rounds }))
 	}
 }
 
 // recorded counts the session's records of a code.
 func (w *world) recorded(session, code string) (n int) {
-	w.t.Helper()
-	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+	w.T.Helper()
+	w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 		if r.Code == code && r.Session == session {
 			n++
 		}

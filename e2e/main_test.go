@@ -4,17 +4,13 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"testing"
-	"time"
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/wire"
 	"leaseguard.internal/internal/zvmsim"
 )
@@ -32,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(build(m))
+	os.Exit(sandboxtest.Main(m, sandboxtest.Failpoints, func(p client.Programs) { programs = p }))
 }
 
 // play is the part of a process that is started by a test.
@@ -44,31 +40,6 @@ func play(role string) error {
 		return registrar()
 	}
 	return fmt.Errorf("no part %q", role)
-}
-
-// build compiles the programs once, with crash points in the broker.
-func build(m *testing.M) int {
-	// Children die with the thread that started them, and so with this one.
-	runtime.LockOSThread()
-	dir, err := os.MkdirTemp("", "guard-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	for _, args := range [][]string{
-		{"build", "-o", dir + "/", "./cmd/guard", "./cmd/guard-gate"},
-		{"build", "-tags", "failpoint", "-o", dir + "/", "./cmd/guard-broker"},
-	} {
-		cmd := exec.Command("go", args...)
-		cmd.Dir, cmd.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
-			return 1
-		}
-	}
-	programs = client.Programs{Guard: filepath.Join(dir, "guard"), Broker: filepath.Join(dir, "guard-broker"), Gate: filepath.Join(dir, "guard-gate")}
-	return m.Run()
 }
 
 // base is a configuration that lets root and ordinary users run the tests.
@@ -91,8 +62,7 @@ class = "read_only"
 
 // world is a sandbox with simulator, broker and one session.
 type world struct {
-	*sandbox.Sandbox
-	t     *testing.T
+	*sandboxtest.World
 	agent *sandbox.Agent
 }
 
@@ -108,7 +78,7 @@ type setting struct {
 func start(t *testing.T, set setting) *world {
 	t.Helper()
 	w := prepare(t, set)
-	w.must(w.StartBroker(w.ctx(), set.brokerEnv...))
+	w.Must(w.StartBroker(w.Ctx(), set.brokerEnv...))
 	w.agent = w.launch()
 	return w
 }
@@ -116,16 +86,7 @@ func start(t *testing.T, set setting) *world {
 // prepare makes the world up to its configuration.
 func prepare(t *testing.T, set setting) *world {
 	t.Helper()
-	box, err := sandbox.New(programs, append(os.Environ(), roleVar+"=agent"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Sandbox: box, t: t}
-	t.Cleanup(func() {
-		if err := box.Close(); err != nil {
-			t.Errorf("closing the sandbox: %v", err)
-		}
-	})
+	w := &world{World: sandboxtest.New(t, programs, append(os.Environ(), roleVar+"=agent"))}
 	text := base
 	if set.checkpoint == "" {
 		set.checkpoint = `self = "app-01"`
@@ -134,86 +95,65 @@ func prepare(t *testing.T, set setting) *world {
 	if !set.noZVM {
 		if set.sim.Behaviour == nil {
 			fast, err := zvmsim.Preset("fast")
-			w.must(err)
+			w.Must(err)
 			set.sim.Behaviour = &fast
 		}
-		w.must(box.StartSimulator(set.sim))
-		zvm, err := box.ZVM()
-		w.must(err)
+		w.Must(w.StartSimulator(set.sim))
+		zvm, err := w.ZVM()
+		w.Must(err)
 		text += zvm
 	}
-	w.must(box.Configure(text))
+	w.Must(w.Configure(text))
 	return w
 }
 
 func (w *world) launch(flags ...string) *sandbox.Agent {
-	w.t.Helper()
-	a, err := w.Launch(w.ctx(), flags, os.Args[0])
-	w.must(err)
+	w.T.Helper()
+	a, err := w.Launch(w.Ctx(), flags, os.Args[0])
+	w.Must(err)
 	return a
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	w.t.Cleanup(cancel)
-	return ctx
 }
 
 // operate asks the broker as guard does, but never starts one: what a test has
 // killed stays dead.
 func (w *world) operate(verb wire.Verb, token string) (wire.Result, error) {
-	w.t.Helper()
+	w.T.Helper()
 	docs, body, err := client.ReadDocuments(w.Dir, []string{"AGENTS.md"})
-	w.must(err)
-	return client.Dial(w.Paths).Do(w.ctx(), wire.Control{Verb: verb, Session: w.agent.Session, Token: token, Documents: docs}, body)
-}
-
-// guard runs a command of guard that must succeed.
-func (w *world) guard(args ...string) string {
-	w.t.Helper()
-	out, err := w.Guard(w.ctx(), args...)
-	w.must(err)
-	return string(out)
+	w.Must(err)
+	return client.Dial(w.Paths).Do(w.Ctx(), wire.Control{Verb: verb, Session: w.agent.Session, Token: token, Documents: docs}, body)
 }
 
 // approve verifies the session, after one event that lets the broker see its
 // gate.
 func (w *world) approve() {
-	w.t.Helper()
+	w.T.Helper()
 	w.expect(w.call("Read", `{"file_path":"/etc/hostname"}`), "pass", "")
-	w.guard("approve", w.agent.Session)
+	w.Run("approve", w.agent.Session)
 }
 
 // call makes one tool call through the gate.
 func (w *world) call(tool, input string) sandbox.Answer {
-	w.t.Helper()
-	a, err := w.agent.Call(w.ctx(), tool, input)
-	w.must(err)
+	w.T.Helper()
+	a, err := w.agent.Call(w.Ctx(), tool, input)
+	w.Must(err)
 	return a
 }
 
 // raw sends a payload of any form to the gate.
 func (w *world) raw(role, payload string) sandbox.Answer {
-	w.t.Helper()
-	answers, err := w.agent.Do(w.ctx(), w.agent.Gate(role, []byte(payload)))
-	w.must(err)
+	w.T.Helper()
+	answers, err := w.agent.Do(w.Ctx(), w.agent.Gate(role, []byte(payload)))
+	w.Must(err)
 	return answers[0]
 }
 
 // expect holds an answer to its verdict and code; a pass has no reason, so its
 // code is read from the record.
 func (w *world) expect(a sandbox.Answer, verdict, code string) string {
-	w.t.Helper()
+	w.T.Helper()
 	got, detail := a.Read()
 	if got != verdict || code != "" && verdict != "pass" && sandbox.Code(detail) != code {
-		w.t.Fatalf("got %s %q (exit %d, stderr %q), want %s %s", got, detail, a.Exit, a.Err, verdict, code)
+		w.T.Fatalf("got %s %q (exit %d, stderr %q), want %s %s", got, detail, a.Exit, a.Err, verdict, code)
 	}
 	if verdict == "deny" {
 		w.expectShape(a, detail)
@@ -224,8 +164,8 @@ func (w *world) expect(a sandbox.Answer, verdict, code string) string {
 // expectShape holds a denial to the pair that blocks on every host: one JSON
 // object on stdout, the same reason on stderr, exit 2.
 func (w *world) expectShape(a sandbox.Answer, reason string) {
-	w.t.Helper()
+	w.T.Helper()
 	if a.Exit != 2 || string(a.Err) != reason+"\n" || len(reason) > 1000 || reason == "" {
-		w.t.Fatalf("exit %d, stderr %q, reason %q: want exit 2 and the same reason twice, at most 1,000 bytes", a.Exit, a.Err, reason)
+		w.T.Fatalf("exit %d, stderr %q, reason %q: want exit 2 and the same reason twice, at most 1,000 bytes", a.Exit, a.Err, reason)
 	}
 }

@@ -21,9 +21,9 @@ const (
 
 // record returns the newest verdict's audit record, once it is on disk.
 func (w *world) record() audit.Record {
-	w.t.Helper()
+	w.T.Helper()
 	var last audit.Record
-	w.must(w.Wait(w.ctx(), func() bool {
+	w.Must(w.Wait(w.Ctx(), func() bool {
 		n := 0
 		err := audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 			if r.Event == audit.EventVerdict && r.Session == w.agent.Session {
@@ -57,7 +57,7 @@ func TestVerdictsWithoutLease(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w.t = t
+			w.T = t
 			w.expect(w.call(tt.tool, tt.input), tt.verdict, tt.code)
 			if r := w.record(); r.Code != tt.code || r.Verdict != tt.verdict || r.Tool != tt.tool {
 				t.Errorf("recorded %s %s for %s, want %s %s", r.Verdict, r.Code, r.Tool, tt.verdict, tt.code)
@@ -92,7 +92,7 @@ func TestVerdictsWithLease(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w.t = t
+			w.T = t
 			w.expect(w.call(tt.tool, tt.input), tt.verdict, tt.code)
 			r := w.record()
 			if r.Code != tt.code || r.Verdict != tt.verdict {
@@ -103,8 +103,8 @@ func TestVerdictsWithLease(t *testing.T) {
 			}
 		})
 	}
-	w.t = t
-	if out := w.guard("audit", "verify"); !strings.Contains(out, "ok") {
+	w.T = t
+	if out := w.Run("audit", "verify"); !strings.Contains(out, "ok") {
 		t.Errorf("guard audit verify: %s", out)
 	}
 }
@@ -131,15 +131,15 @@ func TestPassTellsTheCheckpoint(t *testing.T) {
 func TestLeaseRows(t *testing.T) {
 	w := start(t, setting{})
 	w.expect(w.call("Write", write), "deny", "lease_unverified")
-	w.guard("verify", w.agent.Session)
+	w.Run("verify", w.agent.Session)
 	w.expect(w.call("Write", write), "deny", "lease_pending")
-	w.guard("approve", w.agent.Session)
+	w.Run("approve", w.agent.Session)
 	w.expect(w.call("Write", write), "pass", "")
-	w.guard("revoke", w.agent.Session)
+	w.Run("revoke", w.agent.Session)
 	w.expect(w.call("Write", write), "deny", "lease_revoked")
-	w.guard("approve", w.agent.Session, "--ttl", "1s")
-	w.must(w.Wait(w.ctx(), func() bool {
-		st, err := w.Status(w.ctx())
+	w.Run("approve", w.agent.Session, "--ttl", "1s")
+	w.Must(w.Wait(w.Ctx(), func() bool {
+		st, err := w.Status(w.Ctx())
 		return err == nil && st.Sessions[0].State == "UNVERIFIED"
 	}))
 	w.expect(w.call("Write", write), "deny", "lease_expired")
@@ -160,8 +160,8 @@ func TestObserversRevoke(t *testing.T) {
 		{"another conversation", "decide", `{"hook_event_name":"PreToolUse","session_id":"B","tool_name":"Read","tool_input":{}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w.t = t
-			w.guard("approve", w.agent.Session)
+			w.T = t
+			w.Run("approve", w.agent.Session)
 			a := w.raw(tt.role, tt.payload)
 			if tt.role == "observe" && (a.Exit != 0 || len(a.Out)+len(a.Err) != 0) {
 				t.Errorf("an observer answered exit %d, %q, %q", a.Exit, a.Out, a.Err)
@@ -169,8 +169,8 @@ func TestObserversRevoke(t *testing.T) {
 			w.expect(w.call("Write", write), "deny", "lease_revoked")
 		})
 	}
-	w.t = t
-	w.guard("approve", w.agent.Session)
+	w.T = t
+	w.Run("approve", w.agent.Session)
 	w.raw("observe", `{"hook_event_name":"SessionStart","session_id":"scripted-conversation","source":"startup"}`)
 	w.expect(w.call("Write", write), "pass", "")
 }
@@ -245,24 +245,24 @@ func (w *world) outside(payload string) sandbox.Answer {
 
 // proving asks the gate below a launcher that hasn't exec'd yet.
 func (w *world) proving(payload string) sandbox.Answer {
-	w.t.Helper()
+	w.T.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(w.Env, roleVar+"=registrar", "E2E_GATE="+w.Programs.Gate)
 	a := w.run(cmd, payload)
 	var inner sandbox.Answer
-	w.must(json.Unmarshal(a.Out, &inner))
+	w.Must(json.Unmarshal(a.Out, &inner))
 	return inner
 }
 
 // nested asks the gate below a program that is called like a runtime.
 func (w *world) nested(t *testing.T, payload string) sandbox.Answer {
-	w.t.Helper()
+	w.T.Helper()
 	codex := filepath.Join(t.TempDir(), "codex")
 	shell, err := os.ReadFile("/bin/sh")
-	w.must(err)
-	w.must(os.WriteFile(codex, shell, 0o755))
-	answers, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{codex, "-c", strings.Join(w.gate(), " ") + "; exit $?"}, Stdin: []byte(payload)})
-	w.must(err)
+	w.Must(err)
+	w.Must(os.WriteFile(codex, shell, 0o755))
+	answers, err := w.agent.Do(w.Ctx(), sandbox.Order{Argv: []string{codex, "-c", strings.Join(w.gate(), " ") + "; exit $?"}, Stdin: []byte(payload)})
+	w.Must(err)
 	return answers[0]
 }
 
@@ -286,12 +286,12 @@ func TestI7_OrphansOfADeadSession(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "answer")
 	script := fmt.Sprintf("(while kill -0 %d 2>/dev/null; do sleep 0.02; done; %s >%s.tmp 2>&1; mv %s.tmp %s) </dev/null >/dev/null 2>&1 &",
 		w.agent.PID(), strings.Join(w.gate(), " "), marker, marker, marker)
-	_, err := w.agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", script}})
-	w.must(err)
+	_, err := w.agent.Do(w.Ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", script}})
+	w.Must(err)
 	w.agent.End()
-	w.must(w.Wait(w.ctx(), func() bool { _, err := os.Stat(marker); return err == nil }))
+	w.Must(w.Wait(w.Ctx(), func() bool { _, err := os.Stat(marker); return err == nil }))
 	text, err := os.ReadFile(marker)
-	w.must(err)
+	w.Must(err)
 	if !strings.Contains(string(text), `"permissionDecision":"deny"`) {
 		t.Errorf("an orphan of a dead session got %s", text)
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -207,19 +208,9 @@ func TestExec(t *testing.T) {
 	}
 	defer leak.Close()
 	cmd.ExtraFiles = []*os.File{leak, leak} // as a careless parent leaves them open
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := testproc.Piped(t, cmd)
 	reg := <-registered
 	if err := <-ended; !errors.Is(err, io.EOF) {
 		t.Errorf("the registration ended with %v, want its end", err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/testproc"
 )
 
 // The test binary plays these roles when it is started again with childRole.
@@ -112,17 +114,7 @@ type process struct {
 func startChild(t *testing.T, role, path string, env ...string) *process {
 	t.Helper()
 	cmd := command(role, path, env...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testproc.Piped(t, cmd)
 	p := &process{cmd, bufio.NewScanner(out), in}
 	t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {

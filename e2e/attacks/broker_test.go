@@ -30,7 +30,7 @@ func TestAttack21_TraceTheBroker(t *testing.T) {
 	w := start(t)
 	dir := fmt.Sprintf("/proc/%d/", w.BrokerPID())
 	limits, err := os.ReadFile(dir + "limits")
-	w.must(err)
+	w.Must(err)
 	for _, line := range strings.Split(string(limits), "\n") {
 		if strings.HasPrefix(line, "Max core file size") && strings.Count(line, " 0 ") != 2 {
 			t.Errorf("a core may be left: %s", line)
@@ -63,7 +63,7 @@ func TestAttack21_TraceTheBroker(t *testing.T) {
 		}
 	}
 	if err := unix.PtraceSeize(w.BrokerPID()); !refusedBy(err) {
-		w.kill() // else it would wait for its tracer
+		w.KillBroker() // else it would wait for its tracer
 		t.Fatalf("it can be traced: %v", err)
 	}
 	local := make([]byte, 8)
@@ -71,14 +71,14 @@ func TestAttack21_TraceTheBroker(t *testing.T) {
 		t.Errorf("its memory can be read: %v", err)
 	}
 	pidfd, err := unix.PidfdOpen(w.BrokerPID(), 0)
-	w.must(err)
+	w.Must(err)
 	defer func() { _ = unix.Close(pidfd) }()
 	for fd := range 32 {
 		if got, err := unix.PidfdGetfd(pidfd, fd, 0); !refusedBy(err) {
 			t.Errorf("its descriptor %d can be taken: %d, %v", fd, got, err)
 		}
 	}
-	w.must(syscall.Kill(w.BrokerPID(), syscall.SIGABRT))
+	w.Must(syscall.Kill(w.BrokerPID(), syscall.SIGABRT))
 	w.WaitBroker()
 	cores, err := filepath.Glob(filepath.Join(w.Sandbox.Dir, "**", "core*"))
 	if err != nil || len(cores) > 0 {
@@ -111,13 +111,13 @@ func TestAttack22_OtherBytesRun(t *testing.T) {
 		"a longer body announced":   shorter(event(0, good)+"......", -6),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.t = t
+			w.T = t
 			w.is(w.ask(anchor, w.Paths.BrokerSocket, frame), "malformed")
 		})
 	}
-	w.t = t
+	w.T = t
 	t.Run("a second request", func(t *testing.T) {
-		w.t = t
+		w.T = t
 		anchor.Connect(w.Paths.BrokerSocket)
 		anchor.Write(call("Read") + call("Write"))
 		r, _ := w.answer(anchor)
@@ -132,7 +132,7 @@ func TestAttack22_OtherBytesRun(t *testing.T) {
 			t.Errorf("%d judgements of one Write", n-before)
 		}
 	})
-	w.t = t
+	w.T = t
 	judged := strings.Replace(payload("PreToolUse", "Write"), `"tool_input":{}`, `"tool_input":{"file_path":"/a"}`, 1)
 	w.is(reply(anchor.Run(false, judged, w.gate("decide")...)), "pass")
 	ran := strings.NewReplacer("PreToolUse", "PostToolUse", "/a", "/b").Replace(judged)
@@ -181,7 +181,7 @@ func TestAttack23_KillTheBroker(t *testing.T) {
 	inside := make(chan testproc.Output)
 	go func() { inside <- anchor.Run(false, write, w.gate("decide")...) }()
 	w.eventually("the record of its pass is being written", func() bool { return w.inFlight() == 1 })
-	w.kill()
+	w.KillBroker()
 	denied(<-inside, "broker_unavailable")
 	for _, tool := range []string{"Write", "Read"} {
 		denied(anchor.Run(false, payload("PreToolUse", tool), w.gate("decide")...), "broker_unavailable")
@@ -189,9 +189,9 @@ func TestAttack23_KillTheBroker(t *testing.T) {
 	if o := anchor.Run(false, payload("PostToolUse", "Write"), w.gate("observe")...); o.Exit != 0 || len(o.Out)+len(o.Err) > 0 {
 		t.Errorf("an observer: exit %d, %q, %q", o.Exit, o.Out, o.Err)
 	}
-	w.must(os.Remove(w.Paths.BrokerSocket))
+	w.Must(os.Remove(w.Paths.BrokerSocket))
 	denied(anchor.Run(false, write, w.gate("decide")...), "broker_unavailable")
-	w.must(w.StartBroker(w.ctx()))
+	w.Must(w.StartBroker(w.Ctx()))
 	denied(anchor.Run(false, write, w.gate("decide")...), "lease_unverified")
 }
 
@@ -205,13 +205,13 @@ func TestAttack25_HostileNames(t *testing.T) {
 	const evil = "x\n[guard] 0123456789abcdef is VERIFIED\x1b[2K\r\u202e"
 	w := start(t)
 	dir := filepath.Join(w.Sandbox.Dir, evil)
-	w.must(os.Mkdir(dir, 0o700))
+	w.Must(os.Mkdir(dir, 0o700))
 	program := filepath.Join(dir, evil)
-	w.must(copyFile(program, "/proc/self/exe", 0o700))
+	w.Must(copyFile(program, "/proc/self/exe", 0o700))
 	box := *w.Sandbox
 	box.Dir = dir // where sessions are launched
-	agent, err := box.Launch(w.ctx(), nil, program)
-	w.must(err)
+	agent, err := box.Launch(w.Ctx(), nil, program)
+	w.Must(err)
 	t.Cleanup(agent.End)
 	odd := w.Start()
 	odd.Rename("b\n[guard] x\x1b[2K")
@@ -219,23 +219,23 @@ func TestAttack25_HostileNames(t *testing.T) {
 	w.expect(odd, "Write", "lease_unverified")
 	hostile := fmt.Sprintf(`{"hook_event_name":"PreToolUse","session_id":%[1]q,"cwd":%[1]q,"tool_name":%[1]q,"tool_input":{"file_path":%[1]q},"tool_use_id":%[1]q,"agent_id":%[1]q,"agent_type":%[1]q}`, "x\n[guard] is VERIFIED\u001b[2K\r\u202e")
 	hostile = strings.ReplaceAll(hostile, `\x1b`, `\u001b`)
-	answers, err := agent.Do(w.ctx(), agent.Gate("decide", []byte(hostile)), sandbox.Order{Argv: []string{w.Programs.Guard, "revoke", evil}})
-	w.must(err)
+	answers, err := agent.Do(w.Ctx(), agent.Gate("decide", []byte(hostile)), sandbox.Order{Argv: []string{w.Programs.Guard, "revoke", evil}})
+	w.Must(err)
 	w.is(wire.Reply{Exit: uint8(answers[0].Exit), Out: answers[0].Out, Err: answers[0].Err}, "lease_unverified")
 	w.oneLine("the gate's reason", string(answers[0].Err))
 	w.oneLine("guard revoke", string(answers[1].Err))
-	w.guard("revoke", agent.Session, "--reason", evil)
+	w.Run("revoke", agent.Session, "--reason", evil)
 	out := ""
 	w.eventually("all of it is in the log", func() bool {
-		out = w.guard("log")
+		out = w.Run("log")
 		return strings.Contains(out, "lease_unverified") && strings.Contains(out, "revoked by an operator")
 	})
-	for name, text := range map[string]string{"log": out, "status": w.guard("status"), "audit verify": w.guard("audit", "verify")} {
+	for name, text := range map[string]string{"log": out, "status": w.Run("status"), "audit verify": w.Run("audit", "verify")} {
 		for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 			w.oneLine("guard "+name, line)
 		}
 	}
-	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, raw []byte) error {
+	w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, raw []byte) error {
 		w.oneLine("the audit", string(raw))
 		return nil
 	}))
@@ -243,9 +243,9 @@ func TestAttack25_HostileNames(t *testing.T) {
 
 // oneLine holds a line to have nothing that would end it, or steer a terminal.
 func (w *world) oneLine(what, line string) {
-	w.t.Helper()
+	w.T.Helper()
 	line = strings.TrimSuffix(line, "\n")
 	if strings.HasPrefix(line, "[guard]") || strings.ContainsFunc(line, func(r rune) bool { return r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }) {
-		w.t.Errorf("%s: %q", what, line)
+		w.T.Errorf("%s: %q", what, line)
 	}
 }

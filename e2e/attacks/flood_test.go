@@ -48,7 +48,7 @@ func TestFloodKeepsNoOperatorOut(t *testing.T) {
 	}
 	defer w.knocker(w.Paths.OperatorSocket)()
 	for range 10 {
-		w.guard("revoke", id) // fails the test when it fails
+		w.Run("revoke", id) // fails the test when it fails
 		w.expect(anchor, "Write", "lease_revoked")
 		w.approve(id)
 	}

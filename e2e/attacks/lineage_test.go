@@ -12,6 +12,7 @@ import (
 
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
@@ -28,7 +29,7 @@ func TestAttack09_SubjectChangesWhileJudged(t *testing.T) {
 		for _, tool := range []string{"Read", "Write"} {
 			for _, ends := range []string{"its parent", "the session"} {
 				t.Run(fmt.Sprintf("%s, %s ends, kernel %s", tool, ends, k), func(t *testing.T) {
-					w.t = t
+					w.T = t
 					anchor := w.Start()
 					id := w.session(anchor, "exec")
 					w.expect(anchor, "Read", "pass")
@@ -65,23 +66,23 @@ func TestAttack09_SubjectChangesWhileJudged(t *testing.T) {
 // (launcher/launcher.go, register: PR_SET_CHILD_SUBREAPER).
 func TestAttack12_DoubleFork(t *testing.T) {
 	w := start(t)
-	agent, err := w.Launch(w.ctx(), nil, os.Args[0])
-	w.must(err)
+	agent, err := w.Launch(w.Ctx(), nil, os.Args[0])
+	w.Must(err)
 	w.launched(agent, "Read", "pass")
 	out := filepath.Join(w.Sandbox.Dir, "out")
 	script := fmt.Sprintf(`exec >%[1]s.part 2>&1
 for command in "approve %[2]s" "revoke --all" "verify %[2]s" "broker stop" "launch exec -- /bin/true"; do %[3]s $command; echo "= $?"; done
 printf %%s '%[4]s' | %[5]s; echo "= $?"
 mv %[1]s.part %[1]s`, out, agent.Session, w.Programs.Guard, payload("PreToolUse", "Read"), strings.Join(w.gate("decide"), " "))
-	w.must(os.WriteFile(out+".sh", []byte(script), 0o600))
-	answers, err := agent.Do(w.ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", "setsid setsid sh " + out + ".sh </dev/null >/dev/null 2>&1 &"}})
-	w.must(err)
+	w.Must(os.WriteFile(out+".sh", []byte(script), 0o600))
+	answers, err := agent.Do(w.Ctx(), sandbox.Order{Argv: []string{"/bin/sh", "-c", "setsid setsid sh " + out + ".sh </dev/null >/dev/null 2>&1 &"}})
+	w.Must(err)
 	if answers[0].Exit != 0 {
 		t.Fatalf("%s", answers[0].Err)
 	}
 	w.eventually("the orphan is done", func() bool { _, err := os.Stat(out); return err == nil })
 	text, err := os.ReadFile(out)
-	w.must(err)
+	w.Must(err)
 	said := strings.Split(strings.TrimSuffix(string(text), "\n"), "= ")
 	if len(said) != 7 {
 		t.Fatalf("the orphan said %q", text)
@@ -98,7 +99,7 @@ mv %[1]s.part %[1]s`, out, agent.Session, w.Programs.Guard, payload("PreToolUse"
 		t.Errorf("the session is %s", s)
 	}
 	t.Run("a pid namespace", func(t *testing.T) {
-		w.t = t
+		w.T = t
 		anchor := w.Start()
 		id := w.session(anchor, "exec")
 		first := anchor.SpawnInPIDNamespace(false)
@@ -113,9 +114,9 @@ mv %[1]s.part %[1]s`, out, agent.Session, w.Programs.Guard, payload("PreToolUse"
 
 // launched holds a call of a launched agent to a verdict.
 func (w *world) launched(a *sandbox.Agent, tool, want string) {
-	w.t.Helper()
-	answers, err := a.Do(w.ctx(), a.Gate("decide", []byte(payload("PreToolUse", tool))))
-	w.must(err)
+	w.T.Helper()
+	answers, err := a.Do(w.Ctx(), a.Gate("decide", []byte(payload("PreToolUse", tool))))
+	w.Must(err)
 	w.is(wire.Reply{Exit: uint8(answers[0].Exit), Out: answers[0].Out, Err: answers[0].Err}, want)
 }
 
@@ -172,7 +173,7 @@ func cgroupOf(pid int) string {
 // live (broker/session/add.go, admit).
 func TestAttack14_SecondRegistration(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
-		w.t = t
+		w.T = t
 		parent := w.Start()
 		anchor := parent.Spawn(false, false)
 		id := w.session(anchor, "exec")
@@ -200,7 +201,7 @@ func TestAttack14_SecondRegistration(t *testing.T) {
 // a socketpair that the anchor made (broker/own.go, hostsOwn).
 func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
-		w.t = t
+		w.T = t
 		anchor := w.Start()
 		anchor.Subreaper()
 		id := w.session(anchor, "claude")
@@ -245,7 +246,7 @@ func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 				t.Fatalf("%s: approved without the host: %+v", name, res)
 			}
 		}
-		w.t = t
+		w.T = t
 		w.is(reply(anchor.Run(false, read, w.gate("decide")...)), "pass")
 		w.approve(id) // it was the host itself
 		w.expect(anchor, "Write", "pass")
@@ -261,7 +262,7 @@ func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 // (gate/exchange.go, readPayload; broker/own.go, hostsOwn).
 func TestAttack28_ParentEndsUnderTheGate(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
-		w.t = t
+		w.T = t
 		anchor := w.Start()
 		anchor.Subreaper()
 		id := w.session(anchor, "claude")
@@ -284,7 +285,7 @@ func TestAttack28_ParentEndsUnderTheGate(t *testing.T) {
 				tool.Kill()
 			})
 		})
-		for i := range rounds(20, 500) { // at any other moment
+		for i := range sandboxtest.Size(20, 500) { // at any other moment
 			asked("in time", func(tool *testproc.Proc) {
 				tool.Begin(read, w.gate("decide")...)
 				for end := time.Now().Add(time.Duration(i%20) * 200 * time.Microsecond); time.Now().Before(end); {
@@ -302,8 +303,8 @@ func TestAttack28_ParentEndsUnderTheGate(t *testing.T) {
 // queued is how many ends the broker's socket has in the kernel: its own, and
 // those that wait to be taken.
 func (w *world) queued() int {
-	w.t.Helper()
+	w.T.Helper()
 	text, err := os.ReadFile("/proc/net/unix")
-	w.must(err)
+	w.Must(err)
 	return strings.Count(string(text), w.Paths.BrokerSocket+"\n")
 }

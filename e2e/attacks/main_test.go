@@ -23,7 +23,7 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/client"
-	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/testproc"
 )
 
@@ -40,13 +40,7 @@ var programs client.Programs
 
 func TestMain(m *testing.M) {
 	testproc.Enter()
-	if os.Getenv(agentVar) != "" {
-		if err := sandbox.Serve(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	sandboxtest.Play(agentVar)
 	os.Exit(run(m))
 }
 
@@ -58,12 +52,12 @@ func run(m *testing.M) int {
 	if !part {
 		var err error
 		if dir, err = build(); err != nil {
-			fmt.Fprintln(os.Stderr, "building the programs:", err)
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	programs = client.Programs{Guard: filepath.Join(dir, "guard"), Broker: filepath.Join(dir, "guard-broker"), Gate: filepath.Join(dir, "guard-gate")}
+	programs = sandboxtest.Programs(dir)
 	code := m.Run()
 	if code == 0 && !part && os.Getuid() == 0 {
 		fmt.Println("the same as an ordinary user:")
@@ -89,15 +83,8 @@ func build() (string, error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
-	for _, args := range [][]string{
-		{"build", "-o", dir + "/", "./cmd/guard", "./cmd/guard-gate"},
-		{"build", "-tags", "failpoint", "-o", dir + "/", "./cmd/guard-broker"},
-	} {
-		cmd := exec.Command("go", args...)
-		cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("%w\n%s", err, out)
-		}
+	if err := sandboxtest.Build(dir, sandboxtest.Failpoints); err != nil {
+		return dir, err
 	}
 	return dir, copyFile(filepath.Join(dir, "attacks.test"), "/proc/self/exe", 0o755)
 }
@@ -181,12 +168,4 @@ func needRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, as which CI runs it")
 	}
-}
-
-// rounds is how often something is tried that depends on a moment.
-func rounds(plain, nightly int) int {
-	if os.Getenv("GUARD_SIZE") == "nightly" {
-		return nightly
-	}
-	return plain
 }

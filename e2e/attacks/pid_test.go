@@ -8,19 +8,20 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/testproc"
 )
 
 // next makes the next process of this pid namespace have the pid.
 func (w *world) next(pid int) {
-	w.t.Helper()
-	w.must(os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(fmt.Sprint(pid-1)), 0))
+	w.T.Helper()
+	w.Must(os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(fmt.Sprint(pid-1)), 0))
 }
 
 // reuse has start start the process that gets the pid. It answers nil when a
 // thread of some program has got it: that one keeps it.
 func (w *world) reuse(pid int, start func() *testproc.Proc) *testproc.Proc {
-	w.t.Helper()
+	w.T.Helper()
 	for range 5 {
 		w.next(pid)
 		p := start()
@@ -35,10 +36,10 @@ func (w *world) reuse(pid int, start func() *testproc.Proc) *testproc.Proc {
 // often plays a round until it has succeeded n times, since a pid can't always
 // be had.
 func (w *world) often(n int, round func() bool) {
-	w.t.Helper()
+	w.T.Helper()
 	for tries := 4*n + 10; n > 0; tries-- {
 		if tries == 0 {
-			w.t.Fatal("pids could not be had again")
+			w.T.Fatal("pids could not be had again")
 		}
 		if round() {
 			n--
@@ -62,7 +63,7 @@ func TestAttack01_PIDReused(t *testing.T) {
 		anchor := w.Start()
 		anchor.Subreaper()
 		w.verified(anchor)
-		w.often(rounds(30, 300), func() bool {
+		w.often(sandboxtest.Size(30, 300), func() bool {
 			connector := anchor.Spawn(false, false)
 			var heir, double *testproc.Proc
 			w.stopped(func() {
@@ -83,11 +84,11 @@ func TestAttack01_PIDReused(t *testing.T) {
 	})
 	t.Run("after it was looked at", func(t *testing.T) {
 		onKernels(t, func(t *testing.T, w *world) {
-			w.t = t
+			w.T = t
 			anchor := w.Start()
 			anchor.Subreaper()
 			w.verified(anchor)
-			w.often(rounds(5, 50), func() bool {
+			w.often(sandboxtest.Size(5, 50), func() bool {
 				connector := anchor.Spawn(false, false)
 				connector.Connect(w.Paths.BrokerSocket)
 				connector.Write(call("Write")[:10])
@@ -112,7 +113,7 @@ func TestAttack01_PIDReused(t *testing.T) {
 
 // inFlight is how many connections the broker hears.
 func (w *world) inFlight() int {
-	w.t.Helper()
+	w.T.Helper()
 	return w.operate(statusOnly).Status.Broker.InFlight
 }
 
@@ -130,8 +131,8 @@ func TestAttack02_AnchorsPIDReused(t *testing.T) {
 	}
 	t.Run("the broker runs", func(t *testing.T) {
 		onKernels(t, func(t *testing.T, w *world) {
-			w.t = t
-			w.often(rounds(10, 100), func() bool {
+			w.T = t
+			w.often(sandboxtest.Size(10, 100), func() bool {
 				anchor := w.Start()
 				w.verified(anchor)
 				var newcomer, child *testproc.Proc
@@ -168,11 +169,11 @@ func TestAttack02_AnchorsPIDReused(t *testing.T) {
 		w.often(1, func() bool {
 			anchor := w.Start()
 			id := w.verified(anchor)
-			w.kill()
+			w.KillBroker()
 			anchor.Kill()
 			anchor.Reap(nil)
 			newcomer := w.reuse(anchor.PID, w.Start)
-			w.must(w.StartBroker(w.ctx()))
+			w.Must(w.StartBroker(w.Ctx()))
 			if newcomer == nil {
 				return false
 			}
@@ -194,7 +195,7 @@ func TestAttack02_AnchorsPIDReused(t *testing.T) {
 func TestAttack10_Zombies(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
 		t.Run("caller", func(t *testing.T) {
-			w.t = t
+			w.T = t
 			anchor := w.Start()
 			anchor.Subreaper()
 			w.verified(anchor)
@@ -209,7 +210,7 @@ func TestAttack10_Zombies(t *testing.T) {
 			w.silence(heir, "a zombie")
 		})
 		t.Run("anchor", func(t *testing.T) {
-			w.t = t
+			w.T = t
 			anchor := w.Start()
 			id := w.verified(anchor)
 			child := anchor.Spawn(false, false)
@@ -226,7 +227,7 @@ func TestAttack10_Zombies(t *testing.T) {
 			w.eventually("the session has ended", func() bool { return w.state(id) == "gone" })
 		})
 		t.Run("anchor's first thread", func(t *testing.T) {
-			w.t = t
+			w.T = t
 			anchor := w.Start()
 			id := w.verified(anchor)
 			child := anchor.Spawn(false, false)

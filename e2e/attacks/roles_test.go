@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -30,19 +31,15 @@ type shell struct {
 const loop = `echo up; while IFS= read -r line; do (eval "$line") </dev/null >said 2>&1; echo $?; done`
 
 func (w *world) shell() *shell {
-	w.t.Helper()
+	w.T.Helper()
 	cmd := exec.Command(w.Programs.Guard, "launch", "exec", "--", "/bin/sh", "-c", loop)
 	cmd.Env, cmd.Dir, cmd.Stderr = append(w.Env, "PATH="+filepath.Dir(w.Programs.Guard)+":"+os.Getenv("PATH")), w.Sandbox.Dir, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	in, err := cmd.StdinPipe()
-	w.must(err)
-	out, err := cmd.StdoutPipe()
-	w.must(err)
-	w.must(cmd.Start())
+	in, out := testproc.Piped(w.T, cmd)
 	s := &shell{w: w, pid: cmd.Process.Pid, in: in, out: bufio.NewReader(out)}
-	w.t.Cleanup(func() { in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	w.T.Cleanup(func() { in.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	if line, err := s.out.ReadString('\n'); line != "up\n" {
-		w.t.Fatalf("the session didn't start: %q, %v", line, err)
+		w.T.Fatalf("the session didn't start: %q, %v", line, err)
 	}
 	w.eventually("the broker knows that the session runs", func() bool {
 		for _, x := range w.sessions() {
@@ -57,11 +54,11 @@ func (w *world) shell() *shell {
 
 // run runs a line as a child of the runtime, and returns its exit status.
 func (s *shell) run(line string) string {
-	s.w.t.Helper()
+	s.w.T.Helper()
 	_, err := fmt.Fprintln(s.in, line)
-	s.w.must(err)
+	s.w.Must(err)
 	code, err := s.out.ReadString('\n')
-	s.w.must(err)
+	s.w.Must(err)
 	return strings.TrimSpace(code)
 }
 
@@ -69,24 +66,24 @@ func (s *shell) said() string { return s.w.file("said") }
 
 // gated asks the gate and wants it to pass.
 func (s *shell) gated(tool string) {
-	s.w.t.Helper()
+	s.w.T.Helper()
 	line := fmt.Sprintf("printf %%s '%s' | %s", payload("PreToolUse", tool), strings.Join(s.w.gate("decide"), " "))
 	if code := s.run(line); code != "0" {
-		s.w.t.Fatalf("%s: exit %s, %s", tool, code, s.said())
+		s.w.T.Fatalf("%s: exit %s, %s", tool, code, s.said())
 	}
 }
 
 func (w *world) file(name string) string {
-	w.t.Helper()
+	w.T.Helper()
 	text, err := os.ReadFile(filepath.Join(w.Sandbox.Dir, name))
-	w.must(err)
+	w.Must(err)
 	return string(text)
 }
 
 // plot is what a process left behind does, once it may: it tries to be an
 // operator. What each command said, and its exit status, go into a file.
 func (w *world) plot(name string, commands ...string) string {
-	w.t.Helper()
+	w.T.Helper()
 	script := "cd " + w.Sandbox.Dir + "\n"
 	for _, kv := range w.Env { // who runs it may have another environment
 		if strings.HasPrefix(kv, "HOME=") || strings.HasPrefix(kv, "XDG_") {
@@ -99,29 +96,29 @@ func (w *world) plot(name string, commands ...string) string {
 		script += fmt.Sprintf("%s/%s </dev/null >said-%s-%d 2>&1; echo $? >code-%s-%d\n", filepath.Dir(w.Programs.Guard), c, name, i, name, i)
 	}
 	path := filepath.Join(w.Sandbox.Dir, "plot-"+name)
-	w.must(os.WriteFile(path, []byte(script+"touch done-"+name+"\n"), 0o600))
+	w.Must(os.WriteFile(path, []byte(script+"touch done-"+name+"\n"), 0o600))
 	return "sh " + path
 }
 
 // let lets it go on and waits for its end.
 func (w *world) let(name string) {
-	w.t.Helper()
-	w.must(os.WriteFile(filepath.Join(w.Sandbox.Dir, "go-"+name), nil, 0o600))
+	w.T.Helper()
+	w.Must(os.WriteFile(filepath.Join(w.Sandbox.Dir, "go-"+name), nil, 0o600))
 	w.eventually("the plot ends", func() bool { _, err := os.Stat(filepath.Join(w.Sandbox.Dir, "done-"+name)); return err == nil })
 }
 
 func (w *world) fails(name string, n int, code, says string) {
-	w.t.Helper()
+	w.T.Helper()
 	got, said := strings.TrimSpace(w.file(fmt.Sprintf("code-%s-%d", name, n))), w.file(fmt.Sprintf("said-%s-%d", name, n))
 	if got != code || !strings.Contains(said, says) {
-		w.t.Errorf("%s, command %d: exit %s, %q; want %s and %q", name, n, got, said, code, says)
+		w.T.Errorf("%s, command %d: exit %s, %q; want %s and %q", name, n, got, said, code, says)
 	}
 }
 
 // ready makes a session that had a lease, under which its tool ran, and has none
 // any more.
 func (w *world) ready(tool func(*shell)) *shell {
-	w.t.Helper()
+	w.T.Helper()
 	s := w.shell()
 	s.gated("Read")
 	w.approve(s.id)
@@ -178,30 +175,30 @@ func TestAttack26_DoubleForkedChild(t *testing.T) {
 // spool stands for at and cron: a process of the user's, from before the
 // session, that runs what it finds.
 func (w *world) spool() (submit func(*shell, string)) {
-	w.t.Helper()
+	w.T.Helper()
 	fifo := filepath.Join(w.Sandbox.Dir, "spool")
-	w.must(syscall.Mkfifo(fifo, 0o600))
+	w.Must(syscall.Mkfifo(fifo, 0o600))
 	cmd := exec.Command("sh", "-c", `exec 3<>spool; while IFS= read -r job <&3; do sh -c "$job"; done`)
 	cmd.Dir, cmd.Env = w.Sandbox.Dir, w.Env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
-	w.must(cmd.Start())
-	w.t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
+	w.Must(cmd.Start())
+	w.T.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
 	return func(s *shell, job string) { s.must(s.run("echo '" + job + "' > spool")) }
 }
 
 func (s *shell) must(code string) {
-	s.w.t.Helper()
+	s.w.T.Helper()
 	if code != "0" {
-		s.w.t.Fatalf("exit %s: %s", code, s.said())
+		s.w.T.Fatalf("exit %s: %s", code, s.said())
 	}
 }
 
 // tmux is a server from before the session, told by the session what to run.
 func (w *world) tmux() (submit func(*shell, string)) {
-	w.t.Helper()
+	w.T.Helper()
 	path, err := exec.LookPath("tmux")
 	if err != nil {
-		w.t.Skip("there is no tmux; the spool is the same attack")
+		w.T.Skip("there is no tmux; the spool is the same attack")
 	}
 	base := []string{"-S", filepath.Join(w.Sandbox.Dir, "tmux"), "-f", "/dev/null"}
 	tmux := func(args ...string) *exec.Cmd {
@@ -210,9 +207,9 @@ func (w *world) tmux() (submit func(*shell, string)) {
 		return cmd
 	}
 	if out, err := tmux("new-session", "-d", "exec cat").CombinedOutput(); err != nil {
-		w.t.Fatalf("tmux: %v: %s", err, out)
+		w.T.Fatalf("tmux: %v: %s", err, out)
 	}
-	w.t.Cleanup(func() { _ = tmux("kill-server").Run() })
+	w.T.Cleanup(func() { _ = tmux("kill-server").Run() })
 	return func(s *shell, job string) {
 		s.must(s.run(path + " " + strings.Join(base, " ") + " run-shell -b '" + job + "'"))
 	}
@@ -270,7 +267,7 @@ func TestAttack27_GuessedPassphrase(t *testing.T) {
 	}
 	tmux := "tmux -S " + filepath.Join(w.Sandbox.Dir, "tmux")
 	guess := filepath.Join(w.Sandbox.Dir, "guess")
-	w.must(os.WriteFile(guess, fmt.Appendf(nil, "%s approve %s 2>said-tty-0; echo $? >code-tty-0\n", w.Programs.Guard, s.id), 0o600))
+	w.Must(os.WriteFile(guess, fmt.Appendf(nil, "%s approve %s 2>said-tty-0; echo $? >code-tty-0\n", w.Programs.Guard, s.id), 0o600))
 	submit(s, tmux+` new-window -n guess "sh `+guess+`"`)
 	pane := ""
 	w.eventually("it is asked", func() bool {

@@ -25,7 +25,7 @@ import (
 func TestAttack03_PassedDescriptor(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
 		t.Run("a stranger in a session's voice", func(t *testing.T) {
-			w.t = t
+			w.T = t
 			anchor := w.Start()
 			w.verified(anchor)
 			anchor.Connect(w.Paths.BrokerSocket)
@@ -39,14 +39,14 @@ func TestAttack03_PassedDescriptor(t *testing.T) {
 			anchor.Hangup()
 		})
 		t.Run("a child in the launcher's voice", func(t *testing.T) {
-			w.t = t
+			w.T = t
 			launcher := w.Start()
 			launcher.Connect(w.Paths.BrokerSocket)
 			launcher.Spawn(true, true).Write(register("exec"))
 			w.silence(launcher, "a child")
 		})
 		t.Run("in turns", func(t *testing.T) {
-			w.t = t
+			w.T = t
 			anchor := w.Start()
 			w.verified(anchor)
 			anchor.Connect(w.Paths.BrokerSocket)
@@ -58,7 +58,7 @@ func TestAttack03_PassedDescriptor(t *testing.T) {
 			anchor.Hangup()
 		})
 		t.Run("a session's process on an operator's connection", func(t *testing.T) {
-			w.t = t
+			w.T = t
 			anchor, operator := w.Start(), w.Start()
 			id := w.session(anchor, "exec")
 			w.expect(anchor, "Read", "pass")
@@ -76,17 +76,17 @@ func TestAttack03_PassedDescriptor(t *testing.T) {
 
 // lent takes a duplicate of p's connection, as p would pass it to this process.
 func (w *world) lent(p *testproc.Proc) int {
-	w.t.Helper()
+	w.T.Helper()
 	fd, err := p.Lend()
-	w.must(err)
-	w.t.Cleanup(func() { _ = unix.Close(fd) })
+	w.Must(err)
+	w.T.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
 
 // lend passes p's connection to another process.
 func (w *world) lend(p, to *testproc.Proc) {
-	w.t.Helper()
-	w.must(to.Take(w.lent(p)))
+	w.T.Helper()
+	w.Must(to.Take(w.lent(p)))
 }
 
 // TestAttack04_ExecAfterConnect: a process connects, asks, and becomes another
@@ -98,9 +98,9 @@ func (w *world) lend(p, to *testproc.Proc) {
 // docs/threat-model.md. The look is nestedRuntime in broker/decide.go.
 func TestAttack04_ExecAfterConnect(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
-		w.t = t
+		w.T = t
 		runtime := filepath.Join(t.TempDir(), "claude")
-		w.must(copyFile(runtime, "/bin/sleep", 0o755))
+		w.Must(copyFile(runtime, "/bin/sleep", 0o755))
 		for _, name := range []string{"Write", "Read"} {
 			anchor := w.Start()
 			id := w.verified(anchor)
@@ -148,11 +148,11 @@ func TestAttack05_ForgedIdentity(t *testing.T) {
 		"a verb in another case": `{"Verb":"register","register":{"runtime":"exec","dir":"/","command":"x"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.t = t
+			w.T = t
 			w.refused(stranger, w.Paths.BrokerSocket, string(wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: []byte(text)})), "bad_request")
 		})
 	}
-	w.t = t
+	w.T = t
 	// Its own session's name opens nothing to a session's process, and no other
 	// session's.
 	other := w.Start()
@@ -174,7 +174,7 @@ func TestAttack05_ForgedIdentity(t *testing.T) {
 // a dead one doesn't succeed (identify: Alive).
 func TestAttack06_VanishedPeer(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
-		w.t = t
+		w.T = t
 		anchor := w.Start()
 		id := w.session(anchor, "exec")
 		w.expect(anchor, "Read", "pass")
@@ -223,14 +223,14 @@ func TestAttack07_LargeUID(t *testing.T) {
 		return
 	}
 	w := start(t)
-	w.must(w.Configure("[checkpoint]\nself = \"none\"\n")) // root sessions are refused
-	w.kill()
-	w.must(w.StartBroker(w.ctx()))
+	w.Must(w.Configure("[checkpoint]\nself = \"none\"\n")) // root sessions are refused
+	w.KillBroker()
+	w.Must(w.StartBroker(w.Ctx()))
 	anchor := w.Start()
 	id := w.verified(anchor)
 	if s := w.find(id); s.UID != large || !s.Enforced {
 		t.Errorf("uid %d, enforced %v", s.UID, s.Enforced)
 	}
 	w.is(reply(anchor.Run(false, payload("PreToolUse", "Write"), w.gate("decide")...)), "pass")
-	w.guard("status")
+	w.Run("status")
 }

@@ -46,7 +46,7 @@ func TestAttack18_SocketTakeover(t *testing.T) {
 		anchor := w.Start()
 		w.verified(anchor)
 		var before, after unix.Stat_t
-		w.must(unix.Lstat(w.Paths.BrokerSocket, &before))
+		w.Must(unix.Lstat(w.Paths.BrokerSocket, &before))
 		w.stopped(func() {
 			for _, state := range []string{"", filepath.Join(t.TempDir(), "state")} {
 				cmd := exec.Command(w.Programs.Broker)
@@ -60,28 +60,28 @@ func TestAttack18_SocketTakeover(t *testing.T) {
 				}
 			}
 		})
-		w.must(unix.Lstat(w.Paths.BrokerSocket, &after))
+		w.Must(unix.Lstat(w.Paths.BrokerSocket, &after))
 		if before.Ino != after.Ino {
 			t.Error("the socket is another one")
 		}
 		w.expect(anchor, "Write", "pass")
 	})
 	for name, prepare := range map[string]func(*world, string){
-		"a file":             func(w *world, path string) { w.must(os.WriteFile(path, nil, 0o600)) },
-		"a link to a socket": func(w *world, path string) { w.squat(path + ".own"); w.must(os.Symlink(path+".own", path)) },
-		"a link to nothing":  func(w *world, path string) { w.must(os.Symlink("/nonexistent", path)) },
-		"a directory":        func(w *world, path string) { w.must(os.Mkdir(path, 0o700)) },
-		"another's socket":   func(w *world, path string) { w.needsRoot(); w.squat(path); w.must(os.Chown(path, ordinary, -1)) },
-		"a writable run dir": func(w *world, _ string) { w.must(os.Chmod(w.Paths.RunDir, 0o777)) },
+		"a file":             func(w *world, path string) { w.Must(os.WriteFile(path, nil, 0o600)) },
+		"a link to a socket": func(w *world, path string) { w.squat(path + ".own"); w.Must(os.Symlink(path+".own", path)) },
+		"a link to nothing":  func(w *world, path string) { w.Must(os.Symlink("/nonexistent", path)) },
+		"a directory":        func(w *world, path string) { w.Must(os.Mkdir(path, 0o700)) },
+		"another's socket":   func(w *world, path string) { w.needsRoot(); w.squat(path); w.Must(os.Chown(path, ordinary, -1)) },
+		"a writable run dir": func(w *world, _ string) { w.Must(os.Chmod(w.Paths.RunDir, 0o777)) },
 		"a linked run dir": func(w *world, _ string) {
-			w.must(os.Rename(w.Paths.RunDir, w.Paths.RunDir+".x"))
-			w.must(os.Symlink(w.Paths.RunDir+".x", w.Paths.RunDir))
+			w.Must(os.Rename(w.Paths.RunDir, w.Paths.RunDir+".x"))
+			w.Must(os.Symlink(w.Paths.RunDir+".x", w.Paths.RunDir))
 		},
-		"another's directory": func(w *world, _ string) { w.needsRoot(); w.must(os.Chown(w.Paths.RunDir, ordinary, -1)) },
+		"another's directory": func(w *world, _ string) { w.needsRoot(); w.Must(os.Chown(w.Paths.RunDir, ordinary, -1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t)
-			w.guard("broker", "stop")
+			w.Run("broker", "stop")
 			w.WaitBroker()
 			_ = os.Remove(w.Paths.BrokerSocket)
 			prepare(w, w.Paths.BrokerSocket)
@@ -101,9 +101,9 @@ func TestAttack18_SocketTakeover(t *testing.T) {
 		w.needsRoot()
 		anchor := w.Start()
 		w.verified(anchor)
-		w.guard("broker", "stop")
+		w.Run("broker", "stop")
 		w.WaitBroker()
-		w.must(os.Remove(w.Paths.BrokerSocket))
+		w.Must(os.Remove(w.Paths.BrokerSocket))
 		heard := w.squatAs(w.Paths.BrokerSocket, ordinary)
 		w.is(reply(anchor.Run(false, payload("PreToolUse", "Write"), w.gate("decide")...)), "broker_untrusted")
 		if text := <-heard; text != "" {
@@ -112,7 +112,7 @@ func TestAttack18_SocketTakeover(t *testing.T) {
 	})
 }
 
-func (w *world) needsRoot() { w.t.Helper(); needRoot(w.t) }
+func (w *world) needsRoot() { w.T.Helper(); needRoot(w.T) }
 
 // runFor runs a program that has to end by itself, and returns what it says.
 func runFor(cmd *exec.Cmd, limit time.Duration) (string, error) {
@@ -124,21 +124,21 @@ func runFor(cmd *exec.Cmd, limit time.Duration) (string, error) {
 
 // squat listens at path as this process.
 func (w *world) squat(path string) {
-	w.t.Helper()
+	w.T.Helper()
 	l, err := net.Listen("unix", path)
-	w.must(err)
+	w.Must(err)
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	w.t.Cleanup(func() { _ = l.Close() })
+	w.T.Cleanup(func() { _ = l.Close() })
 }
 
 // squatAs listens at path as another user, in a directory that isn't theirs, and
 // tells what the first to connect says.
 func (w *world) squatAs(path string, uid int) <-chan string {
-	w.t.Helper()
+	w.T.Helper()
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	w.must(err)
-	w.must(unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
-	w.must(os.Chmod(path, 0o666))
+	w.Must(err)
+	w.Must(unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	w.Must(os.Chmod(path, 0o666))
 	// The kernel stamps the credentials of the thread that calls listen; the raw
 	// call changes this thread alone, which ends with its goroutine.
 	done := make(chan error)
@@ -151,7 +151,7 @@ func (w *world) squatAs(path string, uid int) <-chan string {
 		}
 		done <- unix.Listen(fd, 8)
 	}()
-	w.must(<-done)
+	w.Must(<-done)
 	heard := make(chan string, 1)
 	go func() {
 		defer func() { _ = unix.Close(fd) }()
@@ -176,7 +176,7 @@ func (w *world) squatAs(path string, uid int) <-chan string {
 // message (internal/peer/conn.go, credSpace).
 func TestAttack19_DescriptorFlood(t *testing.T) {
 	onKernels(t, func(t *testing.T, w *world) {
-		w.t = t
+		w.T = t
 		anchor, stranger := w.Start(), w.Start()
 		w.verified(anchor)
 		before := 0
@@ -228,7 +228,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 			if n := w.inFlight(); n > 32 { // those of the flood
 				t.Errorf("%d connections are heard", n)
 			}
-			w.guard("revoke", id)
+			w.Run("revoke", id)
 			w.expect(good, "Write", "lease_revoked")
 			if w.state(id) != "UNVERIFIED" {
 				t.Error("revoked, yet not")
@@ -266,7 +266,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 			stranger.Flood(200, w.Paths.BrokerSocket, "")
 		}
 		w.expect(good, "Write", "pass")
-		w.guard("revoke", id)
+		w.Run("revoke", id)
 		w.turnedAway(stranger, register("exec"), "limits.sessions_per_uid")
 	})
 	t.Run("all that one user may have", func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestAttack20_SlowAndHuge(t *testing.T) {
 
 // tryAsk makes a request that the broker may not even hear.
 func (w *world) tryAsk(p *testproc.Proc, frame string) (wire.Reply, bool) {
-	w.t.Helper()
+	w.T.Helper()
 	p.Connect(w.Paths.BrokerSocket)
 	defer p.Hangup()
 	if p.TryWrite(frame) != nil {
@@ -325,10 +325,10 @@ func (w *world) tryAsk(p *testproc.Proc, frame string) (wire.Reply, bool) {
 // turnedAway holds the sender of a flood to be told that the broker is busy and
 // why, or nothing at all.
 func (w *world) turnedAway(p *testproc.Proc, frame, why string) {
-	w.t.Helper()
+	w.T.Helper()
 	r, answered := w.tryAsk(p, frame)
 	if text := string(r.Out) + string(r.Err); answered && (!strings.Contains(text, "broker_busy") || !strings.Contains(text, why)) {
-		w.t.Errorf("the flooder was heard: %s", text)
+		w.T.Errorf("the flooder was heard: %s", text)
 	}
 }
 
@@ -342,10 +342,10 @@ func TestAttack24_RedirectedGate(t *testing.T) {
 	anchor := w.Start()
 	w.session(anchor, "exec")
 	dir := filepath.Join(w.Sandbox.Dir, "fake", "guard")
-	w.must(os.MkdirAll(dir, 0o700))
+	w.Must(os.MkdirAll(dir, 0o700))
 	fake := filepath.Join(dir, "broker.sock")
 	l, err := net.Listen("unix", fake)
-	w.must(err)
+	w.Must(err)
 	asked := make(chan struct{}, 100)
 	go func() {
 		for {

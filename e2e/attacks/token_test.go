@@ -18,21 +18,21 @@ import (
 
 // verify begins a cycle and returns its token, as text and as bits.
 func (w *world) verify(id string) (string, []byte) {
-	w.t.Helper()
+	w.T.Helper()
 	res := w.operate(wire.Control{Verb: wire.VerbVerify, Session: id, Documents: documents})
 	if res.Error != nil {
-		w.t.Fatalf("beginning: %v", res.Error)
+		w.T.Fatalf("beginning: %v", res.Error)
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(res.Grant.Token, "lgt_"))
 	if err != nil || len(raw) != 32 {
-		w.t.Fatalf("a token of %d bytes, %v", len(raw), err)
+		w.T.Fatalf("a token of %d bytes, %v", len(raw), err)
 	}
 	return res.Grant.Token, raw
 }
 
 // promote presents a token and returns the code of its refusal.
 func (w *world) promote(id, token string) string {
-	w.t.Helper()
+	w.T.Helper()
 	res := w.operate(wire.Control{Verb: wire.VerbPromote, Session: id, Token: token, Documents: documents})
 	if res.Error != nil {
 		return res.Error.Code
@@ -74,7 +74,7 @@ func TestAttack08_GuessedToken(t *testing.T) {
 	if code := w.promote(second, last); code != "wrong_anchor" {
 		t.Errorf("another session's token: %q", code)
 	}
-	w.must(filepath.WalkDir(w.Sandbox.Dir, func(path string, d fs.DirEntry, err error) error {
+	w.Must(filepath.WalkDir(w.Sandbox.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -111,15 +111,15 @@ func TestAttack17_RestoredStore(t *testing.T) {
 	w.expect(anchor, "Read", "pass")
 	token, _ := w.verify(id)
 	snapshot := filepath.Join(t.TempDir(), "guard.db")
-	w.must(copyFile(snapshot, w.Paths.DB, 0o600))
+	w.Must(copyFile(snapshot, w.Paths.DB, 0o600))
 	if code := w.promote(id, token); code != "" {
 		t.Fatalf("promoting: %s", code)
 	}
 	w.expect(anchor, "Write", "pass")
-	w.kill()
-	w.must(os.Remove(w.Paths.DB))
-	w.must(copyFile(w.Paths.DB, snapshot, 0o600))
-	w.must(w.StartBroker(w.ctx()))
+	w.KillBroker()
+	w.Must(os.Remove(w.Paths.DB))
+	w.Must(copyFile(w.Paths.DB, snapshot, 0o600))
+	w.Must(w.StartBroker(w.Ctx()))
 	w.expect(anchor, "Write", "lease_unverified")
 	if code := w.promote(id, token); code == "" {
 		t.Error("the token was used twice")

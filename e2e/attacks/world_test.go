@@ -4,7 +4,6 @@ package attacks
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"encoding/json"
 
@@ -23,6 +21,7 @@ import (
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/proc"
 	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
@@ -48,59 +47,36 @@ func onKernels(t *testing.T, attack func(*testing.T, *world)) {
 
 // world is a small machine with a broker, and processes that attack it.
 type world struct {
-	*sandbox.Sandbox
+	*sandboxtest.World
 	*testproc.Zoo
-	t *testing.T
 }
 
 // start makes one, with a broker that sees env.
 func start(t *testing.T, env ...string) *world {
 	t.Helper()
-	box, err := sandbox.New(programs, append(os.Environ(), agentVar+"=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Sandbox: box, t: t}
-	t.Cleanup(func() {
-		if err := box.Close(); err != nil {
-			t.Errorf("closing the sandbox: %v", err)
-		}
-	})
+	w := &world{World: sandboxtest.New(t, programs, append(os.Environ(), agentVar+"=1"))}
 	w.Zoo = testproc.New(t) // it ends first
-	w.must(box.Configure(base))
-	w.must(w.StartBroker(w.ctx(), env...))
+	w.Must(w.Configure(base))
+	w.Must(w.StartBroker(w.Ctx(), env...))
 	return w
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	w.t.Cleanup(cancel)
-	return ctx
 }
 
 // eventually waits until done says yes.
 func (w *world) eventually(what string, done func() bool) {
-	w.t.Helper()
-	if err := w.Wait(w.ctx(), done); err != nil {
-		w.t.Fatalf("it never happened that %s: %v", what, err)
+	w.T.Helper()
+	if err := w.Wait(w.Ctx(), done); err != nil {
+		w.T.Fatalf("it never happened that %s: %v", what, err)
 	}
 }
 
 // stopped is what happens while the broker is stopped: all of it is in the
 // kernel when it goes on.
 func (w *world) stopped(happens func()) {
-	w.t.Helper()
-	w.must(syscall.Kill(w.BrokerPID(), syscall.SIGSTOP))
+	w.T.Helper()
+	w.Must(syscall.Kill(w.BrokerPID(), syscall.SIGSTOP))
 	var info unix.Siginfo // until its last thread stands still
-	w.must(unix.Waitid(unix.P_PID, w.BrokerPID(), &info, unix.WSTOPPED, nil))
-	defer func() { w.must(syscall.Kill(w.BrokerPID(), syscall.SIGCONT)) }()
+	w.Must(unix.Waitid(unix.P_PID, w.BrokerPID(), &info, unix.WSTOPPED, nil))
+	defer func() { w.Must(syscall.Kill(w.BrokerPID(), syscall.SIGCONT)) }()
 	happens()
 }
 
@@ -143,89 +119,89 @@ func call(tool string) string { return event(0, payload("PreToolUse", tool)) }
 
 // answer reads what the broker answers on p's connection, up to its end.
 func (w *world) answer(p *testproc.Proc) (wire.Reply, bool) {
-	w.t.Helper()
+	w.T.Helper()
 	var got strings.Builder
 	for {
 		text, err := p.Read()
 		if errors.Is(err, io.EOF) || err != nil && strings.Contains(err.Error(), "reset") {
 			break
 		}
-		w.must(err)
+		w.Must(err)
 		got.WriteString(text)
 		if r, err := wire.ReadReply(strings.NewReader(got.String()), wire.MaxControl); err == nil {
 			return r, true
 		}
 	}
 	if got.Len() > 0 {
-		w.t.Fatalf("half an answer: %q", got.String())
+		w.T.Fatalf("half an answer: %q", got.String())
 	}
 	return wire.Reply{}, false
 }
 
 // silence holds the broker to give no answer on p's connection.
 func (w *world) silence(p *testproc.Proc, why string) {
-	w.t.Helper()
+	w.T.Helper()
 	if r, answered := w.answer(p); answered {
-		w.t.Errorf("%s: answered with exit %d: %s%s", why, r.Exit, r.Out, r.Err)
+		w.T.Errorf("%s: answered with exit %d: %s%s", why, r.Exit, r.Out, r.Err)
 	}
 }
 
 // ask has p make one request and returns the answer.
 func (w *world) ask(p *testproc.Proc, socket, frame string) wire.Reply {
-	w.t.Helper()
+	w.T.Helper()
 	p.Connect(socket)
 	defer p.Hangup()
 	p.Write(frame)
 	r, answered := w.answer(p)
 	if !answered {
-		w.t.Fatalf("process %d got no answer", p.PID)
+		w.T.Fatalf("process %d got no answer", p.PID)
 	}
 	return r
 }
 
 func (w *world) result(r wire.Reply) (res wire.Result) {
-	w.t.Helper()
-	w.must(json.Unmarshal(r.Out, &res))
+	w.T.Helper()
+	w.Must(json.Unmarshal(r.Out, &res))
 	return res
 }
 
 // expect holds p's call to a verdict: pass, or the code of a denial.
 func (w *world) expect(p *testproc.Proc, tool, want string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.is(w.ask(p, w.Paths.BrokerSocket, call(tool)), want)
 }
 
 func (w *world) is(r wire.Reply, want string) {
-	w.t.Helper()
+	w.T.Helper()
 	got := sandbox.Code(string(r.Err))
 	if r.Exit == 0 && len(r.Err) == 0 && !bytes.Contains(r.Out, []byte("permissionDecision\"")) {
 		got = "pass"
 	}
 	if got != want {
-		w.t.Errorf("exit %d %s%s: want %s", r.Exit, r.Out, r.Err, want)
+		w.T.Errorf("exit %d %s%s: want %s", r.Exit, r.Out, r.Err, want)
 	}
 }
 
 // refused holds p's order to a refusal.
 func (w *world) refused(p *testproc.Proc, socket, frame, code string) {
-	w.t.Helper()
+	w.T.Helper()
 	if res := w.result(w.ask(p, socket, frame)); res.Error == nil || res.Error.Code != code {
-		w.t.Errorf("process %d: %+v, want %s", p.PID, res, code)
+		w.T.Errorf("process %d: %+v, want %s", p.PID, res, code)
 	}
 }
 
 // session makes p the anchor of a new session that runs.
 func (w *world) session(p *testproc.Proc, runtime string) string {
-	w.t.Helper()
+	w.T.Helper()
 	p.Connect(w.Paths.BrokerSocket)
 	p.Write(register(runtime))
 	r, answered := w.answer(p)
 	if !answered {
-		w.t.Fatalf("registering process %d: no answer", p.PID)
+		w.T.Fatalf("registering process %d: no answer", p.PID)
 	}
 	res := w.result(r)
 	if res.Error != nil {
-		w.t.Fatalf("registering process %d: %v", p.PID, res.Error)
+		w.T.Fatalf("registering process %d: %v", p.PID, res.Error)
 	}
 	p.Hangup() // as exec does
 	w.eventually("the session runs", func() bool { s := w.find(res.Session.ID); return s != nil && s.Launched })
@@ -234,7 +210,7 @@ func (w *world) session(p *testproc.Proc, runtime string) string {
 
 // verified makes p the anchor of a session with a lease.
 func (w *world) verified(p *testproc.Proc) string {
-	w.t.Helper()
+	w.T.Helper()
 	id := w.session(p, "exec")
 	w.expect(p, "Read", "pass")
 	w.approve(id)
@@ -243,35 +219,35 @@ func (w *world) verified(p *testproc.Proc) string {
 }
 
 func (w *world) operate(ctl wire.Control) wire.Result {
-	w.t.Helper()
-	res, err := client.Dial(w.Paths).Do(w.ctx(), ctl, nil)
+	w.T.Helper()
+	res, err := client.Dial(w.Paths).Do(w.Ctx(), ctl, nil)
 	var refused *wire.Error
 	if errors.As(err, &refused) {
 		return wire.Result{Error: refused}
 	}
-	w.must(err)
+	w.Must(err)
 	return res
 }
 
 func (w *world) approve(id string) {
-	w.t.Helper()
+	w.T.Helper()
 	if res := w.operate(wire.Control{Verb: wire.VerbApprove, Session: id, Documents: documents}); res.Error != nil {
-		w.t.Fatalf("approving: %v", res.Error)
+		w.T.Fatalf("approving: %v", res.Error)
 	}
 }
 
 // sessions are all that the broker knows.
 func (w *world) sessions() []wire.Session {
-	w.t.Helper()
+	w.T.Helper()
 	res := w.operate(wire.Control{Verb: wire.VerbStatus})
 	if res.Error != nil {
-		w.t.Fatal(res.Error)
+		w.T.Fatal(res.Error)
 	}
 	return res.Status.Sessions
 }
 
 func (w *world) find(id string) *wire.Session {
-	w.t.Helper()
+	w.T.Helper()
 	for _, s := range w.sessions() {
 		if s.ID == id {
 			return &s
@@ -282,7 +258,7 @@ func (w *world) find(id string) *wire.Session {
 
 // state is the state of a session's lease, or "gone".
 func (w *world) state(id string) string {
-	w.t.Helper()
+	w.T.Helper()
 	if s := w.find(id); s != nil {
 		return s.State
 	}
@@ -291,8 +267,8 @@ func (w *world) state(id string) string {
 
 // records are those of the audit that keep says yes to.
 func (w *world) records(keep func(audit.Record) bool) (found []audit.Record) {
-	w.t.Helper()
-	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+	w.T.Helper()
+	w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 		if keep(r) {
 			found = append(found, r)
 		}
@@ -314,22 +290,13 @@ func reply(o testproc.Output) wire.Reply {
 // brokerFiles is how many descriptors the broker has open, which root alone can
 // see.
 func (w *world) brokerFiles() int {
-	w.t.Helper()
+	w.T.Helper()
 	entries, err := os.ReadDir(filepath.Join("/proc", fmt.Sprint(w.BrokerPID()), "fd"))
-	w.must(err)
+	w.Must(err)
 	return len(entries)
 }
 
 var statusOnly = wire.Control{Verb: wire.VerbStatus}
-
-// kill ends the broker at once, as nothing it could notice.
-func (w *world) kill() {
-	w.t.Helper()
-	w.must(syscall.Kill(w.BrokerPID(), syscall.SIGKILL))
-	if code := w.WaitBroker(); code != -1 {
-		w.t.Fatalf("the broker ended with %d instead of being killed", code)
-	}
-}
 
 // zombie says whether the process's first thread has ended.
 func zombie(pid int) bool {
@@ -340,12 +307,4 @@ func zombie(pid int) bool {
 	defer func() { _ = d.Close() }()
 	st, err := d.Stat()
 	return err == nil && st.State == 'Z'
-}
-
-// guard runs a command of guard that must succeed.
-func (w *world) guard(args ...string) string {
-	w.t.Helper()
-	out, err := w.Guard(w.ctx(), args...)
-	w.must(err)
-	return string(out)
 }

@@ -25,11 +25,11 @@ type disk struct {
 
 // own puts the state of w on a disk of its own.
 func (w *world) own(mount func(dir string) error) *disk {
-	w.t.Helper()
-	d := &disk{t: w.t, dir: filepath.Dir(w.Paths.StateDir)}
+	w.T.Helper()
+	d := &disk{t: w.T, dir: filepath.Dir(w.Paths.StateDir)}
 	d.mount = func() error { return errors.Join(mount(d.dir), os.Chmod(d.dir, 0o700)) }
-	w.must(d.mount())
-	w.t.Cleanup(d.drop)
+	w.Must(d.mount())
+	w.T.Cleanup(d.drop)
 	return d
 }
 
@@ -117,32 +117,32 @@ func TestB3_Disk(t *testing.T) {
 		{"ext4 has gone read-only", true, func(t *testing.T, w *world) func() func() {
 			d := w.own(ext4(t, filepath.Join(w.Dir, "image")))
 			return func() func() { // what the kernel does after an error of the disk
-				w.must(unix.Mount("", d.dir, "", unix.MS_REMOUNT, "abort"))
-				return func() { d.drop(); w.must(d.mount()) }
+				w.Must(unix.Mount("", d.dir, "", unix.MS_REMOUNT, "abort"))
+				return func() { d.drop(); w.Must(d.mount()) }
 			}
 		}},
 		{"ext4 answers with I/O errors", true, func(t *testing.T, w *world) func() func() {
 			d := w.own(ext4(t, filepath.Join(w.Dir, "image")))
 			return func() func() {
 				f, err := os.Open(d.dir)
-				w.must(err)
+				w.Must(err)
 				defer f.Close()
 				const shutdown = 0x8004587d // EXT4_IOC_SHUTDOWN
-				w.must(unix.IoctlSetPointerInt(int(f.Fd()), shutdown, 2 /* without a last sync */))
-				return func() { d.drop(); w.must(d.mount()) }
+				w.Must(unix.IoctlSetPointerInt(int(f.Fd()), shutdown, 2 /* without a last sync */))
+				return func() { d.drop(); w.Must(d.mount()) }
 			}
 		}},
 		{"files may not grow", false, func(_ *testing.T, w *world) func() func() {
 			return func() func() {
-				w.must(unix.Prlimit(w.BrokerPID(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: 4096}, nil))
+				w.Must(unix.Prlimit(w.BrokerPID(), unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: 4096}, nil))
 				return func() {}
 			}
 		}},
 		{"the directory is gone", false, func(_ *testing.T, w *world) func() func() {
 			return func() func() {
 				gone := w.Paths.StateDir + ".gone"
-				w.must(os.Rename(w.Paths.StateDir, gone))
-				return func() { w.must(os.Rename(gone, w.Paths.StateDir)) }
+				w.Must(os.Rename(w.Paths.StateDir, gone))
+				return func() { w.Must(os.Rename(gone, w.Paths.StateDir)) }
 			}
 		}},
 	} {
@@ -154,7 +154,7 @@ func TestB3_Disk(t *testing.T) {
 			lose := tt.prepare(t, w)
 			w.start()
 			first, err := w.operate(wire.Control{Verb: wire.VerbVerify})
-			w.must(err)
+			w.Must(err)
 			w.judgeLoss(lose, first.Grant.Token)
 		})
 	}
@@ -162,37 +162,37 @@ func TestB3_Disk(t *testing.T) {
 
 // judgeLoss loses the disk and holds the broker to B3.
 func (w *world) judgeLoss(lose func() (back func()), token string) {
-	w.t.Helper()
+	w.T.Helper()
 	back := lose()
 	tokens := w.promoteUntilRefused(token)
 	if st := w.status(); st.Sessions[0].State != "UNVERIFIED" || st.Broker.StoreError+st.Broker.AuditError == "" {
-		w.t.Fatalf("after the promotion failed: %+v %+v", st.Broker, st.Sessions)
+		w.T.Fatalf("after the promotion failed: %+v %+v", st.Broker, st.Sessions)
 	}
 	w.expect("Write", "deny", "lease_unverified")
 	w.expect("Read", "pass", "")
 	if warned := w.revoke(); !strings.Contains(warned, "revoked in memory, but not durably recorded") {
-		w.t.Errorf("the revocation says %q", warned)
+		w.T.Errorf("the revocation says %q", warned)
 	}
 	w.expect("Write", "deny", "lease_revoked")
 	if r, err := w.operate(wire.Control{Verb: wire.VerbApprove}); err == nil {
-		w.t.Errorf("approved without a disk: %+v", r.Grant)
+		w.T.Errorf("approved without a disk: %+v", r.Grant)
 	}
-	if out, err := w.Guard(w.ctx(), "status"); err != nil || !strings.Contains(string(out), "nothing can be approved") {
-		w.t.Errorf("guard status: %v\n%s", err, out)
+	if out, err := w.Guard(w.Ctx(), "status"); err != nil || !strings.Contains(string(out), "nothing can be approved") {
+		w.T.Errorf("guard status: %v\n%s", err, out)
 	}
 	w.stop()
 	w.expect("Write", "deny", "broker_unavailable")
 
 	back()
-	w.must(w.StartBroker(w.ctx()))
+	w.Must(w.StartBroker(w.Ctx()))
 	w.expect("Write", "deny", "lease_unverified")
 	for _, token := range tokens {
 		if _, err := w.operate(wire.Control{Verb: wire.VerbPromote, Token: token}); err == nil {
-			w.t.Error("a token of before was accepted")
+			w.T.Error("a token of before was accepted")
 		}
 	}
-	if out, err := w.Guard(w.ctx(), "audit", "verify"); err != nil {
-		w.t.Errorf("the audit: %v\n%s", err, out)
+	if out, err := w.Guard(w.Ctx(), "audit", "verify"); err != nil {
+		w.T.Errorf("the audit: %v\n%s", err, out)
 	}
 	w.approve()
 	w.expect("Write", "pass", "")
@@ -201,7 +201,7 @@ func (w *world) judgeLoss(lose func() (back func()), token string) {
 // promoteUntilRefused promotes until the disk refuses: a page that was there
 // already may take a few more.
 func (w *world) promoteUntilRefused(token string) (tokens []string) {
-	w.t.Helper()
+	w.T.Helper()
 	tokens = []string{token}
 	for range 100 {
 		if _, err := w.operate(wire.Control{Verb: wire.VerbPromote, Token: token}); err != nil {
@@ -216,14 +216,14 @@ func (w *world) promoteUntilRefused(token string) (tokens []string) {
 		token = r.Grant.Token
 		tokens = append(tokens, token)
 	}
-	w.t.Fatal("the disk never refused: this test shows nothing")
+	w.T.Fatal("the disk never refused: this test shows nothing")
 	return nil
 }
 
 func (w *world) refusal(err error) {
-	w.t.Helper()
+	w.T.Helper()
 	var refused *wire.Error
 	if !errors.As(err, &refused) || refused.Code != "store_failed" || !strings.Contains(refused.Message, "guard broker restart") {
-		w.t.Errorf("refused with %v, want store_failed and the remedy", err)
+		w.T.Errorf("refused with %v, want store_failed and the remedy", err)
 	}
 }

@@ -17,12 +17,12 @@ import (
 
 // second runs another broker of the same user, which has to end by itself.
 func (w *world) second(env ...string) string {
-	w.t.Helper()
-	cmd := exec.CommandContext(w.ctx(), programs.Broker)
+	w.T.Helper()
+	cmd := exec.CommandContext(w.Ctx(), programs.Broker)
 	cmd.Env = append(append([]string{}, w.Env...), env...)
 	said, err := cmd.CombinedOutput()
 	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		w.t.Fatalf("a second broker ended with %v: %s", err, said)
+		w.T.Fatalf("a second broker ended with %v: %s", err, said)
 	}
 	return string(said)
 }
@@ -35,13 +35,13 @@ func TestK4_SecondBroker(t *testing.T) {
 	w := prepare(t)
 	w.start()
 	pid := w.BrokerPID()
-	w.must(syscall.Kill(pid, syscall.SIGSTOP))
+	w.Must(syscall.Kill(pid, syscall.SIGSTOP))
 	defer func() { _ = syscall.Kill(pid, syscall.SIGCONT) }()
 	if said := w.second(); !strings.Contains(said, fmt.Sprintf("another broker is running with pid %d", pid)) {
 		t.Errorf("on the same sockets: %s", said)
 	}
 	elsewhere := filepath.Join(w.Dir, "elsewhere")
-	w.must(exec.Command("mkdir", "-m", "0700", elsewhere).Run())
+	w.Must(exec.Command("mkdir", "-m", "0700", elsewhere).Run())
 	if said := w.second("XDG_RUNTIME_DIR=" + elsewhere); !strings.Contains(said, fmt.Sprintf("process %d (\"guard-broker\")", pid)) || !strings.Contains(said, w.Paths.DB) {
 		t.Errorf("on other sockets: %s", said)
 	}
@@ -57,8 +57,8 @@ func TestK4_SecondBroker(t *testing.T) {
 		t.Fatalf("somebody answered: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	w.must(syscall.Kill(pid, syscall.SIGCONT))
-	w.must(<-revoked)
+	w.Must(syscall.Kill(pid, syscall.SIGCONT))
+	w.Must(<-revoked)
 	w.expect("Write", "deny", "lease_revoked")
 	if st := w.status(); st.Broker.PID != pid {
 		t.Errorf("broker %d answers, want %d", st.Broker.PID, pid)
@@ -70,12 +70,12 @@ func TestK4_SecondBroker(t *testing.T) {
 func TestStoppedBroker(t *testing.T) {
 	w := prepare(t)
 	w.start()
-	w.must(syscall.Kill(w.BrokerPID(), syscall.SIGSTOP))
+	w.Must(syscall.Kill(w.BrokerPID(), syscall.SIGSTOP))
 	order := w.agent.Gate("decide", []byte(`{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Write","tool_input":{}}`))
 	order.Argv = append(order.Argv, "--deadline", "1")
-	answers, err := w.agent.Do(w.ctx(), order)
-	w.must(syscall.Kill(w.BrokerPID(), syscall.SIGCONT))
-	w.must(err)
+	answers, err := w.agent.Do(w.Ctx(), order)
+	w.Must(syscall.Kill(w.BrokerPID(), syscall.SIGCONT))
+	w.Must(err)
 	if verdict, reason := answers[0].Read(); verdict != "deny" || !strings.HasPrefix(reason, "guard: deadline: ") {
 		t.Errorf("got %s %q", verdict, reason)
 	}

@@ -11,8 +11,6 @@
 package faults
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +22,7 @@ import (
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -35,17 +34,11 @@ const (
 var programs client.Programs
 
 func TestMain(m *testing.M) {
-	if os.Getenv(agentVar) != "" {
-		if err := sandbox.Serve(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	sandboxtest.Play(agentVar)
 	if os.Getuid() == 0 && os.Getenv(insideVar) == "" {
 		os.Exit(inside())
 	}
-	os.Exit(run(m))
+	os.Exit(sandboxtest.Main(m, "", func(p client.Programs) { programs = p }))
 }
 
 // inside runs this program again, in a mount namespace that nobody else sees.
@@ -59,26 +52,6 @@ func inside() int {
 	return cmd.ProcessState.ExitCode()
 }
 
-func run(m *testing.M) int {
-	runtime.LockOSThread() // as above, for the brokers
-	dir, err := os.MkdirTemp("", "guard-faults-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker")
-	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
-		return 1
-	}
-	programs = client.Programs{Guard: filepath.Join(dir, "guard"), Broker: filepath.Join(dir, "guard-broker"), Gate: filepath.Join(dir, "guard-gate")}
-	return m.Run()
-}
-
-func nightly() bool { return os.Getenv("GUARD_SIZE") == "nightly" }
-
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -88,71 +61,48 @@ func needsRoot(t *testing.T) {
 
 // world is a broker with one session, on whatever disk.
 type world struct {
-	*sandbox.Sandbox
-	t     *testing.T
+	*sandboxtest.World
 	agent *sandbox.Agent
 }
 
 // prepare makes a world whose broker isn't started yet.
 func prepare(t *testing.T) *world {
 	t.Helper()
-	box, err := sandbox.New(programs, append(os.Environ(), agentVar+"=1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Sandbox: box, t: t}
-	t.Cleanup(func() {
-		if err := box.Close(); err != nil {
-			t.Errorf("closing the sandbox: %v", err)
-		}
-	})
-	w.must(box.Configure("[identity]\nallow_root_sessions = true\n\n[checkpoint]\nself = \"none\"\n"))
+	w := &world{World: sandboxtest.New(t, programs, append(os.Environ(), agentVar+"=1"))}
+	w.Must(w.Configure("[identity]\nallow_root_sessions = true\n\n[checkpoint]\nself = \"none\"\n"))
 	return w
 }
 
 // under has the broker started by a script that ends in exec, so that it keeps
 // its pid.
 func (w *world) under(script string) {
-	w.t.Helper()
+	w.T.Helper()
 	path := filepath.Join(w.Dir, "broker")
-	w.must(os.WriteFile(path, []byte("#!/bin/sh\n"+script+" "+programs.Broker+"\n"), 0o700))
+	w.Must(os.WriteFile(path, []byte("#!/bin/sh\n"+script+" "+programs.Broker+"\n"), 0o700))
 	w.Programs.Broker = path
 }
 
 // start starts broker and session, and has the session verified.
 func (w *world) start() {
-	w.t.Helper()
-	w.must(w.StartBroker(w.ctx()))
+	w.T.Helper()
+	w.Must(w.StartBroker(w.Ctx()))
 	w.launch()
 	w.approve()
 	w.expect("Write", "pass", "")
 }
 
 func (w *world) launch() {
-	w.t.Helper()
-	a, err := w.Launch(w.ctx(), nil, os.Args[0])
-	w.must(err)
+	w.T.Helper()
+	a, err := w.Launch(w.Ctx(), nil, os.Args[0])
+	w.Must(err)
 	w.agent = a
 }
 
 func (w *world) approve(flags ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.expect("Read", "pass", "")
-	_, err := w.Guard(w.ctx(), append([]string{"approve", w.agent.Session}, flags...)...)
-	w.must(err)
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	w.t.Cleanup(cancel)
-	return ctx
+	_, err := w.Guard(w.Ctx(), append([]string{"approve", w.agent.Session}, flags...)...)
+	w.Must(err)
 }
 
 // promptly bounds an answer on a machine that does other things, too.
@@ -160,58 +110,58 @@ const promptly = 10 * time.Second
 
 // expect makes a tool call and holds its answer to verdict, code, shape and time.
 func (w *world) expect(tool, verdict, code string) {
-	w.t.Helper()
+	w.T.Helper()
 	began := time.Now()
-	a, err := w.agent.Call(w.ctx(), tool, `{"file_path":"/tmp/x"}`)
-	w.must(err)
+	a, err := w.agent.Call(w.Ctx(), tool, `{"file_path":"/tmp/x"}`)
+	w.Must(err)
 	got, detail := a.Read()
 	if took := time.Since(began); took > promptly {
-		w.t.Errorf("%s was answered after %s", tool, took)
+		w.T.Errorf("%s was answered after %s", tool, took)
 	}
 	if got != verdict || code != "" && sandbox.Code(detail) != code {
-		w.t.Fatalf("%s: got %s %q (exit %d, stderr %q), want %s %s", tool, got, detail, a.Exit, a.Err, verdict, code)
+		w.T.Fatalf("%s: got %s %q (exit %d, stderr %q), want %s %s", tool, got, detail, a.Exit, a.Err, verdict, code)
 	}
 	if verdict == "deny" && (a.Exit != 2 || string(a.Err) != detail+"\n") {
-		w.t.Fatalf("%s: exit %d, stderr %q, reason %q", tool, a.Exit, a.Err, detail)
+		w.T.Fatalf("%s: exit %d, stderr %q, reason %q", tool, a.Exit, a.Err, detail)
 	}
 }
 
 // operate asks the broker as guard does, but never starts one.
 func (w *world) operate(ctl wire.Control) (wire.Result, error) {
-	w.t.Helper()
+	w.T.Helper()
 	var body []byte
 	if ctl.Verb != wire.VerbRevoke && ctl.Verb != wire.VerbStatus {
 		docs, text, err := client.ReadDocuments(w.Dir, []string{"AGENTS.md"})
-		w.must(err)
+		w.Must(err)
 		ctl.Session, ctl.Documents, body = w.agent.Session, docs, text
 	}
-	return client.Dial(w.Paths).Do(w.ctx(), ctl, body)
+	return client.Dial(w.Paths).Do(w.Ctx(), ctl, body)
 }
 
 // status never starts a broker either.
 func (w *world) status() wire.Status {
-	w.t.Helper()
+	w.T.Helper()
 	r, err := w.operate(wire.Control{Verb: wire.VerbStatus})
-	w.must(err)
+	w.Must(err)
 	return *r.Status
 }
 
 // revoke revokes all and returns what the broker warns of.
 func (w *world) revoke() string {
-	w.t.Helper()
+	w.T.Helper()
 	r, err := w.operate(wire.Control{Verb: wire.VerbRevoke, All: true})
-	w.must(err)
+	w.Must(err)
 	if len(r.Revoked) != 1 {
-		w.t.Fatalf("revoked %q, want the one session", r.Revoked)
+		w.T.Fatalf("revoked %q, want the one session", r.Revoked)
 	}
 	return strings.Join(r.Warnings, "\n")
 }
 
 // stop ends the broker in order, which after a fault it may say with exit 3.
 func (w *world) stop() {
-	w.t.Helper()
-	w.must(syscall.Kill(w.BrokerPID(), syscall.SIGTERM))
+	w.T.Helper()
+	w.Must(syscall.Kill(w.BrokerPID(), syscall.SIGTERM))
 	if code := w.WaitBroker(); code != 0 && code != 3 {
-		w.t.Fatalf("the broker ended with %d", code)
+		w.T.Fatalf("the broker ended with %d", code)
 	}
 }

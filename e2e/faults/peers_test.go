@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -104,7 +105,7 @@ func TestSlowPeers(t *testing.T) {
 	w.start()
 	before := w.usage()
 	peers, duration := 200, 5*time.Second
-	if nightly() {
+	if sandboxtest.Nightly() {
 		peers, duration = 5000, 10*time.Minute
 	}
 	seed := uint64(time.Now().UnixNano())
@@ -169,17 +170,17 @@ func TestSlowPeers(t *testing.T) {
 type usage struct{ files, mib int }
 
 func (w *world) usage() (u usage) {
-	w.t.Helper()
+	w.T.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", w.BrokerPID()))
 	if os.Getuid() == 0 || !errors.Is(err, os.ErrPermission) { // the broker lets none but root look into it
-		w.must(err)
+		w.Must(err)
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.BrokerPID()))
-	w.must(err)
+	w.Must(err)
 	for line := range strings.Lines(string(status)) {
 		if f := strings.Fields(line); f[0] == "VmRSS:" {
 			kib, err := strconv.Atoi(f[1])
-			w.must(err)
+			w.Must(err)
 			u.mib = kib >> 10
 		}
 	}
@@ -190,18 +191,18 @@ func (w *world) usage() (u usage) {
 // settle waits until the broker holds no more descriptors than before, and bounds
 // its memory.
 func (w *world) settle(before usage) {
-	w.t.Helper()
+	w.T.Helper()
 	var now usage
-	if err := w.Wait(w.ctx(), func() bool {
+	if err := w.Wait(w.Ctx(), func() bool {
 		now = w.usage()
 		return now.files <= before.files+2 && w.status().Broker.InFlight == 0
 	}); err != nil {
-		w.t.Errorf("%d descriptors are left, %d before", now.files, before.files)
+		w.T.Errorf("%d descriptors are left, %d before", now.files, before.files)
 	}
 	if now.mib > 200 {
-		w.t.Errorf("the broker has %d MiB, %d before", now.mib, before.mib)
+		w.T.Errorf("the broker has %d MiB, %d before", now.mib, before.mib)
 	}
-	w.t.Logf("descriptors %d and %d, MiB %d and %d", before.files, now.files, before.mib, now.mib)
+	w.T.Logf("descriptors %d and %d, MiB %d and %d", before.files, now.files, before.mib, now.mib)
 }
 
 // TestFewDescriptors: with 64 descriptors and a hundred connections that say
@@ -213,7 +214,7 @@ func TestFewDescriptors(t *testing.T) {
 	w.start()
 	before := w.usage()
 	cycles := 3
-	if nightly() {
+	if sandboxtest.Nightly() {
 		cycles = 100
 	}
 	for range cycles {
@@ -227,8 +228,8 @@ func TestFewDescriptors(t *testing.T) {
 		}
 		answered := 0
 		for range 3 {
-			a, err := w.agent.Call(w.ctx(), "Read", `{}`)
-			w.must(err)
+			a, err := w.agent.Call(w.Ctx(), "Read", `{}`)
+			w.Must(err)
 			if verdict, reason := a.Read(); verdict == "deny" && !strings.HasPrefix(reason, "guard: broker_") {
 				t.Errorf("denied with %q", reason)
 			} else if verdict == "pass" {

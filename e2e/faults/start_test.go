@@ -24,14 +24,14 @@ func TestDamagedStore(t *testing.T) {
 	w.stop()
 	db := w.Paths.DB
 	b, err := os.ReadFile(db)
-	w.must(err)
+	w.Must(err)
 	for i := range b {
 		b[i] ^= 0x5a
 	}
-	w.must(os.WriteFile(db, b, 0o600))
-	w.must(w.StartBroker(w.ctx()))
+	w.Must(os.WriteFile(db, b, 0o600))
+	w.Must(w.StartBroker(w.Ctx()))
 	w.expect("Write", "deny", "not_registered")
-	out, err := w.Guard(w.ctx(), "status")
+	out, err := w.Guard(w.Ctx(), "status")
 	if err != nil || !bytes.Contains(out, []byte("a damaged store was set aside as")) || !bytes.Contains(out, []byte("if a passphrase was set")) ||
 		!bytes.Contains(out, []byte("no head of it is stored")) {
 		t.Errorf("guard status: %v\n%s", err, out)
@@ -56,8 +56,8 @@ func TestVerifyOnReadOnlyDisk(t *testing.T) {
 	d := w.own(tmpfs("size=4m"))
 	w.start()
 	w.stop()
-	w.must(unix.Mount("", d.dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	out, err := w.Guard(w.ctx(), "audit", "verify")
+	w.Must(unix.Mount("", d.dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	out, err := w.Guard(w.Ctx(), "audit", "verify")
 	if err != nil || !strings.Contains(string(out), "head: checked against the store") {
 		t.Errorf("guard audit verify: %v\n%s", err, out)
 	}

@@ -38,16 +38,16 @@ func TestC1_TimeNamespace(t *testing.T) {
 	w.under(fmt.Sprintf("exec unshare -T --boottime %d", int(ahead/time.Second)))
 	w.start()
 	own, err := os.Readlink("/proc/self/ns/time")
-	w.must(err)
+	w.Must(err)
 	its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", w.BrokerPID()))
-	w.must(err)
+	w.Must(err)
 	if own == its {
 		t.Skip("this kernel changes the time namespace at fork alone (before Linux 6.2)")
 	}
 	// Anchors that only sleep come and go beside the session that is asked about.
 	for range 5 {
-		a, err := w.Launch(w.ctx(), nil, os.Args[0])
-		w.must(err)
+		a, err := w.Launch(w.Ctx(), nil, os.Args[0])
+		w.Must(err)
 		defer a.End()
 	}
 	const ttl = 2 * time.Second
@@ -56,8 +56,8 @@ func TestC1_TimeNamespace(t *testing.T) {
 	granted := bootTime(t)
 	for {
 		asked := bootTime(t)
-		a, err := w.agent.Call(w.ctx(), "Write", `{}`)
-		w.must(err)
+		a, err := w.agent.Call(w.Ctx(), "Write", `{}`)
+		w.Must(err)
 		answered := bootTime(t)
 		verdict, reason := a.Read()
 		if verdict == "pass" {
@@ -71,7 +71,7 @@ func TestC1_TimeNamespace(t *testing.T) {
 		}
 		break
 	}
-	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+	w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 		if lead := time.Duration(r.BootNS) - bootTime(t); lead < ahead-time.Hour || lead > ahead {
 			t.Fatalf("a record's boot time is %s ahead, want %s: the broker reads another clock", lead, ahead)
 		}
@@ -79,7 +79,7 @@ func TestC1_TimeNamespace(t *testing.T) {
 	}))
 	// A restart finds every anchor again, by inode and start time.
 	w.stop()
-	w.must(w.StartBroker(w.ctx()))
+	w.Must(w.StartBroker(w.Ctx()))
 	if st := w.status(); len(st.Sessions) != 6 {
 		t.Errorf("%d of 6 sessions are back", len(st.Sessions))
 	}

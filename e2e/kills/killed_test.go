@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -22,7 +23,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	t.Logf("seed %d", seed)
 	all := ledger{tokens: map[string]string{}, accepted: map[string]int{}}
 	t.Run("worlds", func(t *testing.T) {
-		for n := range nightly(10, 50) {
+		for n := range sandboxtest.Size(10, 50) {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
 				t.Parallel()
 				killOften(t, rand.New(rand.NewPCG(seed, uint64(n))), &all)
@@ -41,10 +42,10 @@ func TestKilledUnderLoad(t *testing.T) {
 // killOften takes one world through 20 brokers.
 func killOften(t *testing.T, random *rand.Rand, all *ledger) {
 	w := start(t, 3)
-	for range nightly(20, 40) {
+	for range sandboxtest.Size(20, 40) {
 		l := newLedger(w)
-		l.run(random.IntN(4) == 0, time.Duration(random.IntN(100))*time.Millisecond, w.kill)
-		w.must(w.StartBroker(w.ctx()))
+		l.run(random.IntN(4) == 0, time.Duration(random.IntN(100))*time.Millisecond, w.KillBroker)
+		w.Must(w.StartBroker(w.Ctx()))
 		l.judge()
 		all.add(l)
 		if t.Failed() {
@@ -97,7 +98,7 @@ func (l *ledger) run(early bool, d time.Duration, end func()) {
 		}
 	}
 	if !early {
-		l.w.must(l.w.Wait(l.w.ctx(), l.busy))
+		l.w.Must(l.w.Wait(l.w.Ctx(), l.busy))
 	}
 	time.Sleep(d) // how long is what the test varies
 	end()
@@ -129,7 +130,7 @@ func (l *ledger) change(id string) bool {
 	use := newUse()
 	out, _, err := l.w.call(id, "Write", use)
 	if err != nil {
-		l.w.t.Error(err)
+		l.w.T.Error(err)
 	}
 	if out == passed {
 		l.mu.Lock()
@@ -190,29 +191,29 @@ func (l *ledger) revoke(all bool, id string) bool {
 // judge holds what was seen against what the next broker has.
 func (l *ledger) judge() {
 	w := l.w
-	st, err := w.Status(w.ctx())
-	w.must(err)
+	st, err := w.Status(w.Ctx())
+	w.Must(err)
 	if len(st.Sessions) != len(w.ids) || st.Broker.StoreError+st.Broker.AuditError+st.Broker.AuditFault != "" {
-		w.t.Errorf("after a kill: %d sessions, %+v", len(st.Sessions), st.Broker)
+		w.T.Errorf("after a kill: %d sessions, %+v", len(st.Sessions), st.Broker)
 	}
 	for _, s := range st.Sessions {
 		if s.State != "UNVERIFIED" || !s.GateSeen || !s.Launched {
-			w.t.Errorf("after a kill: %+v", s)
+			w.T.Errorf("after a kill: %+v", s)
 		}
 	}
 	for text, id := range l.tokens {
 		if l.accepted[text] > 1 {
-			w.t.Errorf("a token was accepted %d times", l.accepted[text])
+			w.T.Errorf("a token was accepted %d times", l.accepted[text])
 		}
 		if out, code := w.operate(wire.Control{Verb: wire.VerbPromote, Session: id, Token: text}); out != refused || l.accepted[text] > 0 && code != "token_used" {
-			w.t.Errorf("a token that was accepted %d times before the kill: %s %s", l.accepted[text], out, code)
+			w.T.Errorf("a token that was accepted %d times before the kill: %s %s", l.accepted[text], out, code)
 		}
 	}
-	if _, err := w.Guard(w.ctx(), "audit", "verify"); err != nil {
-		w.t.Errorf("after a kill: %v", err)
+	if _, err := w.Guard(w.Ctx(), "audit", "verify"); err != nil {
+		w.T.Errorf("after a kill: %v", err)
 	}
 	recorded := map[string]bool{}
-	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+	w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 		if r.Event == audit.EventVerdict && r.Verdict == "pass" {
 			recorded[r.ToolUse] = true
 		}
@@ -220,7 +221,7 @@ func (l *ledger) judge() {
 	}))
 	for _, use := range l.passes {
 		if !recorded[use] {
-			w.t.Errorf("change %s passed, and no record tells of it", use)
+			w.T.Errorf("change %s passed, and no record tells of it", use)
 		}
 	}
 }

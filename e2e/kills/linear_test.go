@@ -12,6 +12,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func TestLinearizable(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	total := map[string]int{}
-	for round := range nightly(perRound, 100*perRound) / perRound {
+	for round := range sandboxtest.Size(perRound, 100*perRound) / perRound {
 		w := start(t, sessions)
 		r := &recorder{w: w, begun: time.Now(), tokens: map[string][]string{}, up: map[string]bool{}, shown: map[string]bool{}, seed: seed, round: uint64(round)}
 		r.record()
@@ -40,7 +41,7 @@ func TestLinearizable(t *testing.T) {
 		for _, a := range w.agents {
 			a.Kill()
 		}
-		w.kill()
+		w.KillBroker()
 	}
 	t.Log(total)
 	for _, what := range []string{"promote passed", "promote refused", "renew passed", "authorize passed", "authorize refused", "revoke passed", "restart passed"} {
@@ -98,7 +99,7 @@ func (r *recorder) record() {
 }
 
 func (r *recorder) restart() {
-	r.w.kill()
+	r.w.KillBroker()
 	at := r.now()
 	time.Sleep(5 * time.Millisecond) // the last answers are read
 	next := r.now()
@@ -108,7 +109,7 @@ func (r *recorder) restart() {
 		r.ops = append(r.ops, porcupine.Operation{ClientId: clients, Input: input{id, restart, 0}, Call: at, Output: output{passed, ""}, Return: at + 1})
 	}
 	r.mu.Unlock()
-	r.w.must(r.w.StartBroker(r.w.ctx()))
+	r.w.Must(r.w.StartBroker(r.w.Ctx()))
 }
 
 func (r *recorder) len() int {
@@ -137,7 +138,7 @@ func (r *recorder) ask(client int, random *rand.Rand) string {
 	if in.do == authorize {
 		var err error
 		if got.out, got.code, err = r.w.call(in.session, "Write", newUse()); err != nil {
-			r.w.t.Error(err)
+			r.w.T.Error(err)
 		}
 	} else {
 		verb := map[string]wire.Verb{verify: wire.VerbVerify, promote: wire.VerbPromote, renew: wire.VerbRenew, revoke: wire.VerbRevoke}[in.do]
@@ -182,7 +183,7 @@ func (r *recorder) add(client int, in input, called int64, got output, returned 
 	}
 	if got.out == refused && !strings.HasPrefix(got.code, "lease_") && !strings.HasPrefix(got.code, "token_") {
 		if got.code != "broker_busy" {
-			r.w.t.Errorf("%s was refused with %q", in.do, got.code)
+			r.w.T.Errorf("%s was refused with %q", in.do, got.code)
 		}
 		return
 	}
@@ -192,7 +193,7 @@ func (r *recorder) add(client int, in input, called int64, got output, returned 
 		r.tokens[in.session] = append(r.tokens[in.session], got.code)
 		in.token, got.code = byte(len(r.tokens[in.session])), ""
 		if len(r.tokens[in.session]) > 250 {
-			r.w.t.Error("more tokens than the model can number")
+			r.w.T.Error("more tokens than the model can number")
 		}
 	}
 	r.up[in.session] = got.out == passed && in.do != verify && in.do != revoke

@@ -13,11 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +21,7 @@ import (
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/sandbox"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -32,35 +29,7 @@ var programs client.Programs
 
 func TestMain(m *testing.M) {
 	agenttest.Enter()
-	os.Exit(build(m))
-}
-
-// nightly is the size of the night's run; the change's is the smaller one.
-func nightly(change, night int) int {
-	if os.Getenv("GUARD_SIZE") == "nightly" {
-		return night
-	}
-	return change
-}
-
-// build compiles the programs once, with fail points in the broker.
-func build(m *testing.M) int {
-	// Children die with the thread that started them, and so with this one.
-	runtime.LockOSThread()
-	dir, err := os.MkdirTemp("", "guard-kills-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	cmd := exec.Command("go", "build", "-tags", "failpoint", "-o", dir+"/", "./cmd/guard", "./cmd/guard-gate", "./cmd/guard-broker")
-	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the programs: %v\n%s", err, out)
-		return 1
-	}
-	programs = client.Programs{Guard: filepath.Join(dir, "guard"), Broker: filepath.Join(dir, "guard-broker"), Gate: filepath.Join(dir, "guard-gate")}
-	return m.Run()
+	os.Exit(sandboxtest.Main(m, sandboxtest.Failpoints, func(p client.Programs) { programs = p }))
 }
 
 // config lets root run these tests too, and a change pass without a ZVM.
@@ -73,29 +42,21 @@ self = "none"
 
 // world is a broker and sessions that outlive it.
 type world struct {
-	*sandbox.Sandbox
-	t      *testing.T
+	*sandboxtest.World
 	agents map[string]*agenttest.Agent // by session
 	ids    []string
 }
 
 func start(t *testing.T, sessions int) *world {
 	t.Helper()
-	box, err := sandbox.New(programs, os.Environ())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Sandbox: box, t: t, agents: map[string]*agenttest.Agent{}}
+	w := &world{World: sandboxtest.New(t, programs, os.Environ()), agents: map[string]*agenttest.Agent{}}
 	t.Cleanup(func() {
 		for _, a := range w.agents {
 			a.Kill()
 		}
-		if err := box.Close(); err != nil {
-			t.Errorf("closing the sandbox: %v", err)
-		}
 	})
-	w.must(box.Configure(config))
-	w.must(w.StartBroker(w.ctx()))
+	w.Must(w.Configure(config))
+	w.Must(w.StartBroker(w.Ctx()))
 	for range sessions {
 		w.launch()
 	}
@@ -104,41 +65,19 @@ func start(t *testing.T, sessions int) *world {
 
 // launch adds a session that can be approved: it runs, and its gate was heard.
 func (w *world) launch() {
-	w.t.Helper()
+	w.T.Helper()
 	a, err := agenttest.Start()
-	w.must(err)
+	w.Must(err)
 	s, err := a.Register(w.Paths, wire.Register{Runtime: "exec", Dir: "/", Command: "kills"})
 	if err != nil {
 		a.Kill()
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.agents[s.ID], w.ids = a, append(w.ids, s.ID)
-	w.must(w.Wait(w.ctx(), func() bool {
+	w.Must(w.Wait(w.Ctx(), func() bool {
 		out, _, err := w.call(s.ID, "Read", "")
 		return err == nil && out == passed
 	}))
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-func (w *world) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	w.t.Cleanup(cancel)
-	return ctx
-}
-
-// kill ends the broker as no program can prevent.
-func (w *world) kill() {
-	w.t.Helper()
-	w.must(syscall.Kill(w.BrokerPID(), syscall.SIGKILL))
-	if code := w.WaitBroker(); code != -1 {
-		w.t.Fatalf("the broker ended with %d instead of being killed", code)
-	}
 }
 
 // What a request came to.

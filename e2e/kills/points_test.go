@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"leaseguard.internal/internal/client"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 )
 
 // points are the commit points of a promotion and of the pass under it, with the
@@ -28,8 +29,8 @@ func TestKilledAtEachPoint(t *testing.T) {
 		t.Run(strings.ReplaceAll(point, "/", " "), func(t *testing.T) {
 			t.Parallel()
 			w := start(t, 1)
-			for n := range nightly(20, 200) {
-				w.kill()
+			for n := range sandboxtest.Size(20, 200) {
+				w.KillBroker()
 				w.killedAt(fmt.Sprintf("%s:kill@%d", point, visits[n%len(visits)]))
 				if t.Failed() {
 					return
@@ -40,11 +41,11 @@ func TestKilledAtEachPoint(t *testing.T) {
 }
 
 func (w *world) killedAt(spec string) {
-	w.t.Helper()
+	w.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := w.StartBroker(ctx, "GUARD_FAILPOINT="+spec); err != nil {
-		w.t.Fatalf("%s: it didn't get as far as that: %v", spec, err)
+		w.T.Fatalf("%s: it didn't get as far as that: %v", spec, err)
 	}
 	l := newLedger(w)
 	for range 3 {
@@ -52,10 +53,10 @@ func (w *world) killedAt(spec string) {
 			break
 		}
 	}
-	if up, _ := client.Running(w.ctx(), w.Paths); up && strings.HasPrefix(spec, "broker/") {
-		w.t.Errorf("%s: the broker lives", spec)
+	if up, _ := client.Running(w.Ctx(), w.Paths); up && strings.HasPrefix(spec, "broker/") {
+		w.T.Errorf("%s: the broker lives", spec)
 	}
-	w.kill() // if it lives
-	w.must(w.StartBroker(w.ctx()))
+	w.KillBroker() // if it lives
+	w.Must(w.StartBroker(w.Ctx()))
 	l.judge()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 )
 
 // TestStoppedUnderLoad ends the broker by SIGTERM instead, in the middle of
@@ -20,18 +21,18 @@ func TestStoppedUnderLoad(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := start(t, 3)
-	times := nightly(10, 100)
+	times := sandboxtest.Size(10, 100)
 	for range times {
 		l := newLedger(w)
 		l.run(false, time.Duration(random.IntN(50))*time.Millisecond, w.stop)
-		w.must(w.StartBroker(w.ctx()))
+		w.Must(w.StartBroker(w.Ctx()))
 		l.judge()
 		if t.Failed() {
 			return
 		}
 	}
 	stopped := 0
-	w.must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
+	w.Must(audit.Read(w.Paths.AuditDir, func(r audit.Record, _ []byte) error {
 		if r.Event == audit.EventBroker && r.Code == "stopped" {
 			stopped++
 		}
@@ -43,12 +44,12 @@ func TestStoppedUnderLoad(t *testing.T) {
 }
 
 func (w *world) stop() {
-	w.t.Helper()
+	w.T.Helper()
 	pid := w.BrokerPID()
-	w.must(syscall.Kill(pid, syscall.SIGHUP))
-	w.must(syscall.Kill(pid, syscall.SIGTERM))
+	w.Must(syscall.Kill(pid, syscall.SIGHUP))
+	w.Must(syscall.Kill(pid, syscall.SIGTERM))
 	begun := time.Now()
 	if code, took := w.WaitBroker(), time.Since(begun); code != 0 || took > 5*time.Second {
-		w.t.Errorf("after SIGTERM the broker ended with %d in %s", code, took)
+		w.T.Errorf("after SIGTERM the broker ended with %d in %s", code, took)
 	}
 }

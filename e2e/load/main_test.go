@@ -24,6 +24,7 @@ import (
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -134,17 +135,7 @@ func (b *broker) crowd(args ...string) *crowd {
 	b.t.Helper()
 	cmd := b.command(append([]string{filepath.Join(bin, "crowd")}, args...)...)
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
+	stdin, stdout := testproc.Piped(b.t, cmd)
 	c := &crowd{t: b.t, stdin: stdin, stdout: bufio.NewReader(stdout), cmd: cmd}
 	b.t.Cleanup(c.end)
 	return c

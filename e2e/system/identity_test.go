@@ -20,6 +20,7 @@ import (
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -155,19 +156,9 @@ func startHost(t testing.TB) *host {
 	}
 	cmd := as("ada", path)
 	cmd.Env = append(cmd.Env, playsHost+"=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	stderr := new(bytes.Buffer)
 	cmd.Stderr = stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testproc.Piped(t, cmd)
 	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
 	h := &host{in: in, out: bufio.NewReader(out)}
 	line, err := h.out.ReadString('\n')

@@ -14,13 +14,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/testproc"
 )
 
 // manager plays the service manager to the end: it listens, keeps descriptors,
 // and hears what the broker tells.
 type manager struct {
 	t       testing.TB
-	notify  *net.UnixConn
+	notify  *testproc.Notify
 	sockets []*os.File
 	kept    map[string]*os.File // by name, what the broker stored
 	heard   []string
@@ -32,11 +34,7 @@ func newManager(t testing.TB) *manager {
 	t.Helper()
 	m := &manager{t: t, kept: map[string]*os.File{}}
 	_ = os.Remove(notifySocket)
-	var err error
-	if m.notify, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: notifySocket, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.notify.Close() })
+	m.notify = testproc.ListenNotify(t, notifySocket)
 	run(t, "chmod", "0666", notifySocket)
 	for _, path := range []string{"/run/guard/broker.sock", "/run/guard/operator.sock"} {
 		l, err := net.Listen("unix", path)
@@ -107,13 +105,10 @@ func (m *manager) await(prefix string, s *service) string {
 
 // next hears one message and does as it says; "" when none comes in time.
 func (m *manager) next(within time.Duration) string {
-	text, oob := make([]byte, 4096), make([]byte, 256)
-	_ = m.notify.SetReadDeadline(time.Now().Add(within))
-	n, oobn, _, _, err := m.notify.ReadMsgUnix(text, oob)
-	if err != nil {
+	said, fds := m.notify.Next(within)
+	if said == "" {
 		return ""
 	}
-	said := string(text[:n])
 	m.heard = append(m.heard, said)
 	name := ""
 	for line := range strings.Lines(said) {
@@ -123,10 +118,8 @@ func (m *manager) next(within time.Duration) string {
 	}
 	switch {
 	case strings.HasPrefix(said, "FDSTORE=1"):
-		if msgs, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil && len(msgs) == 1 {
-			if fds, err := unix.ParseUnixRights(&msgs[0]); err == nil && len(fds) == 1 && m.kept[name] == nil {
-				m.kept[name] = os.NewFile(uintptr(fds[0]), name)
-			}
+		if len(fds) == 1 && m.kept[name] == nil {
+			m.kept[name] = os.NewFile(uintptr(fds[0]), name)
 		}
 	case strings.HasPrefix(said, "FDSTOREREMOVE=1"):
 		delete(m.kept, name)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -50,17 +51,7 @@ func launch(t testing.TB, user string) *agent {
 	cmd := as(user, "guard", "launch", "exec", "--", "/bin/sh", "-c", agentLoop)
 	stderr := new(bytes.Buffer)
 	cmd.Stderr = stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testproc.Piped(t, cmd)
 	a := &agent{dir: cmd.Dir, in: in, out: bufio.NewReader(out)}
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	if line, err := a.out.ReadString('\n'); line != "up\n" {

@@ -78,17 +78,7 @@ func TestD1_InheritedSocketNamesTheBroker(t *testing.T) {
 	}
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env, cmd.ExtraFiles = append(os.Environ(), playsBroker+"="+path), []*os.File{f}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testproc.Piped(t, cmd)
 	defer func() { _, _ = in.Close(), cmd.Wait() }()
 	said := make([]byte, 200)
 	if n, _ := out.Read(said); strings.TrimSpace(string(said[:n])) != "up" {

@@ -4,22 +4,14 @@ import (
 	"errors"
 	"os/exec"
 	"testing"
+
+	"leaseguard.internal/internal/testproc"
 )
 
 // What a process goes by is its own to choose, and readable for everybody.
 func TestName(t *testing.T) {
 	cmd := &exec.Cmd{Path: "/bin/cat", Args: []string{"claude", "-"}}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in, out := testproc.Piped(t, cmd)
 	defer func() { _, _ = in.Close(), cmd.Wait() }()
 	if _, err := in.Write([]byte("x")); err != nil { // it has its name once it answers
 		t.Fatal(err)

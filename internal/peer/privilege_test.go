@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/testproc"
 )
 
 const nobody = 65534
@@ -17,17 +19,7 @@ func hold(t *testing.T, attr *syscall.SysProcAttr, argv ...string) int {
 	t.Helper()
 	cmd := exec.Command(argv[0], append(argv[1:], "sh", "-c", "echo up; exec cat")...)
 	cmd.SysProcAttr, cmd.Stderr = attr, os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin, stdout := testproc.Piped(t, cmd)
 	t.Cleanup(func() { _ = stdin.Close(); _ = cmd.Wait() })
 	if _, err := stdout.Read(make([]byte, 3)); err != nil {
 		t.Fatalf("%q didn't come up: %v", argv, err)

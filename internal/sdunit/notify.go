@@ -96,9 +96,6 @@ func (m *Manager) Close() {
 // Ready says that all is up, or that a reload is over.
 func (m *Manager) Ready(status string) error { return m.tell("READY=1", "STATUS="+line(status)) }
 
-// Status says in words what the service does.
-func (m *Manager) Status(status string) error { return m.tell("STATUS=" + line(status)) }
-
 // Stopping says that the end has begun.
 func (m *Manager) Stopping() error { return m.tell("STOPPING=1") }
 

@@ -1,53 +1,38 @@
 package sdunit
 
 import (
-	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/testproc"
 )
 
 // systemd is a service manager that listens to a Manager.
 type systemd struct {
-	t    *testing.T
-	conn *net.UnixConn
+	t      *testing.T
+	notify *testproc.Notify
 	*Manager
 }
 
 func newSystemd(t *testing.T) *systemd {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "sd-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "notify")
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _, _ = conn.Close(), os.RemoveAll(dir) })
-	return &systemd{t, conn, &Manager{notify: path, watchdog: time.Second, inherited: inherited{sockets: map[string]*os.File{}, stored: map[string]*os.File{}}}}
+	notify := testproc.ListenNotify(t, "")
+	return &systemd{t, notify, &Manager{notify: notify.Path, watchdog: time.Second, inherited: inherited{sockets: map[string]*os.File{}, stored: map[string]*os.File{}}}}
 }
 
 // heard returns the next message and the descriptors that came with it.
 func (s *systemd) heard() (string, []int) {
 	s.t.Helper()
-	text, oob := make([]byte, 4096), make([]byte, 256)
-	_ = s.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
-	n, oobn, _, _, err := s.conn.ReadMsgUnix(text, oob)
-	if err != nil {
-		s.t.Fatal(err)
+	text, fds := s.notify.Next(10 * time.Second)
+	if text == "" {
+		s.t.Fatal("nothing was told")
 	}
-	var fds []int
-	if msgs, err := unix.ParseSocketControlMessage(oob[:oobn]); err == nil && len(msgs) == 1 {
-		fds, _ = unix.ParseUnixRights(&msgs[0])
-	}
-	return string(text[:n]), fds
+	return text, fds
 }
 
 func TestNotify(t *testing.T) {
@@ -58,7 +43,7 @@ func TestNotify(t *testing.T) {
 		want string
 	}{
 		{"ready", func() error { return s.Ready("2 sessions") }, "READY=1\nSTATUS=2 sessions\n"},
-		{"status of two lines", func() error { return s.Status("one\nREADY=0\ttwo") }, "STATUS=one READY=0 two\n"},
+		{"status of two lines", func() error { return s.Ready("one\nREADY=0\ttwo") }, "READY=1\nSTATUS=one READY=0 two\n"},
 		{"stopping", s.Stopping, "STOPPING=1\n"},
 		{"forget", func() error { return s.Forget("anchor-1-2") }, "FDSTOREREMOVE=1\nFDNAME=anchor-1-2\n"},
 		{"reloading", s.Reloading, `RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]*\n`},
@@ -139,7 +124,7 @@ func TestNobodyListens(t *testing.T) {
 	s := newSystemd(t)
 	var err error
 	for range 10_000 {
-		if err = s.Status("full"); err != nil {
+		if err = s.tell("STATUS=full"); err != nil {
 			break
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/testproc"
 )
 
 // play tells a copy of the test program what to be.
@@ -91,12 +92,9 @@ func newGrove(t *testing.T) *grove {
 	g.mark = fmt.Sprintf("100%d.%d", os.Getpid(), time.Now().UnixNano()%1_000_000_000)
 	g.must(os.WriteFile(filepath.Join(g.dir, "go"), nil, 0o600))
 	g.cmd = copyOf("anchor")
-	in, err := g.cmd.StdinPipe()
-	g.must(err)
-	out, err := g.cmd.StdoutPipe()
-	g.must(err)
-	g.must(g.cmd.Start())
+	in, out := testproc.Piped(g.T, g.cmd)
 	g.in, g.out = in, bufio.NewScanner(out)
+	var err error
 	g.anchor, err = peer.Open(g.cmd.Process.Pid)
 	g.must(err)
 	t.Cleanup(func() {

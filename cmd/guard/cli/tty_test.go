@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/testproc"
 )
 
 // terminal is a pseudo-terminal: a test types at one end, a command has the
@@ -151,17 +153,7 @@ func (h home) gated(t *testing.T) string {
 guard-gate claude --socket %s --broker-uid %d --role decide 2>/dev/null; do sleep 0.01; done; echo; echo "$GUARD_SESSION"; exec cat`, h.paths.BrokerSocket, uid())
 	cmd := exec.Command("guard", "launch", "exec", "--", "/bin/sh", "-c", script)
 	cmd.Env, cmd.Stderr = append(os.Environ(), h.env...), os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, out := testproc.Piped(t, cmd)
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	id := ""
 	for lines := bufio.NewScanner(out); id == "" && lines.Scan(); {
