@@ -54,7 +54,7 @@ func (f *fixture) manage(m *fakeScopes) *fakeScopes {
 func needCgroups(t *testing.T) {
 	t.Helper()
 	if testproc.CgroupDir(t) == "" {
-		t.Skip("needs root and cgroup version 2")
+		testproc.Lacks(t, "needs root and cgroup version 2")
 	}
 }
 

@@ -198,7 +198,7 @@ func (w *world) tmux() (submit func(*shell, string)) {
 	w.T.Helper()
 	path, err := exec.LookPath("tmux")
 	if err != nil {
-		w.T.Skip("there is no tmux; the spool is the same attack")
+		testproc.Lacks(w.T, "there is no tmux; the spool is the same attack")
 	}
 	base := []string{"-S", filepath.Join(w.Sandbox.Dir, "tmux"), "-f", "/dev/null"}
 	tmux := func(args ...string) *exec.Cmd {

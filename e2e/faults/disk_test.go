@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"leaseguard.internal/internal/testproc"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -43,7 +44,7 @@ func tmpfs(options string) func(dir string) error {
 // ext4 makes a file system in a file, and mounts it.
 func ext4(t *testing.T, image string) func(dir string) error {
 	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
-		t.Skip("mkfs.ext4 is not there")
+		testproc.Lacks(t, "mkfs.ext4 is not there")
 	}
 	f, err := os.Create(image)
 	if err == nil {
@@ -61,7 +62,7 @@ func ext4(t *testing.T, image string) func(dir string) error {
 	return func(dir string) error {
 		out, err := exec.Command("mount", "-o", "loop", image, dir).CombinedOutput()
 		if err != nil && strings.Contains(string(out), "loop") {
-			t.Skipf("no loop device: %s", out)
+			testproc.Lacks(t, "no loop device: "+string(out))
 		}
 		return err
 	}

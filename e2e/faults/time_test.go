@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/testproc"
 )
 
 // ahead is by how much CLOCK_BOOTTIME is ahead in the time namespaces.
@@ -42,7 +43,7 @@ func TestC1_TimeNamespace(t *testing.T) {
 	its, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", w.BrokerPID()))
 	w.Must(err)
 	if own == its {
-		t.Skip("this kernel changes the time namespace at fork alone (before Linux 6.2)")
+		testproc.Lacks(w.T, "this kernel changes the time namespace at fork alone (before Linux 6.2)")
 	}
 	// Anchors that only sleep come and go beside the session that is asked about.
 	for range 5 {

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/testproc"
 )
 
 // silence is a FUSE file system that answers until it is told to be silent. To
@@ -103,7 +105,7 @@ func (s *silence) standIn(dir string) (held int, err error) {
 // would hold whoever asked.
 func TestAttack20_NothingIsAskedOfASilentFileSystem(t *testing.T) {
 	if os.Geteuid() != 0 || unix.Access("/dev/fuse", unix.R_OK|unix.W_OK) != nil {
-		t.Skip("this test mounts, so it needs root and /dev/fuse")
+		testproc.Lacks(t, "this test mounts, so it needs root and /dev/fuse")
 	}
 	dir, held := t.TempDir(), 0
 	up, looked := make(chan *silence, 1), make(chan error, 1)

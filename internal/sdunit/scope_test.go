@@ -203,7 +203,7 @@ func startBus(t *testing.T) string {
 	t.Helper()
 	daemon, err := exec.LookPath("dbus-daemon")
 	if err != nil {
-		t.Skip(err)
+		testproc.Lacks(t, err.Error())
 	}
 	dir, err := os.MkdirTemp("", "bus") // t.TempDir can be too long for a socket
 	if err != nil {
@@ -369,7 +369,7 @@ func TestScopeFailures(t *testing.T) {
 // where the process is.
 func TestScopeOfAnotherProcess(t *testing.T) {
 	if testproc.CgroupDir(t) == "" {
-		t.Skip("needs root and cgroup version 2")
+		testproc.Lacks(t, "needs root and cgroup version 2")
 	}
 	fake, scopes := newManager(t)
 	_, other := scopeOf(t)

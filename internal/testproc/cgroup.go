@@ -44,7 +44,7 @@ func Cgroup(t testing.TB, name string, pids ...int) (dir string) {
 	t.Helper()
 	own := CgroupDir(t)
 	if own == "" {
-		t.Skip("needs root and cgroup version 2")
+		Lacks(t, "needs root and cgroup version 2")
 	}
 	dir = filepath.Join(own, name)
 	if err := os.Mkdir(dir, 0o755); err != nil { // #nosec G301 -- as systemd makes it
