@@ -43,6 +43,7 @@ type fixture struct {
 
 	failing bool           // its disk has failed, and it has to say so when it ends
 	options func(*Options) // what a test wants otherwise; nil: nothing
+	manager *fakeScopes    // makes cgroups; nil: nobody does
 }
 
 // stubZVM stands at the consumer's interface: it confirms when told to.
@@ -119,6 +120,9 @@ func (f *fixture) start(change func(*config.Config)) {
 	}
 	f.Broker, err = Start(opt)
 	f.must(err)
+	if f.manager != nil {
+		f.fences.manager, f.fences.patience = f.manager, time.Second
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx) }()

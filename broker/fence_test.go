@@ -41,13 +41,13 @@ func (m *fakeScopes) Start(ctx context.Context, s sdunit.Scope) error {
 	return nil
 }
 
-// manage gives the broker that service manager.
+// manage starts the broker again with that service manager.
 func (f *fixture) manage(m *fakeScopes) *fakeScopes {
 	f.t.Helper()
-	f.eventually("it knows that there is no service manager", func() bool { return f.fences.level() == "absent" })
 	m.t = f.t
-	f.fences.manager, f.fences.patience = m, time.Second
-	f.fences.failed(nil, 0)
+	f.stop()
+	f.manager = m
+	f.start(nil)
 	return m
 }
 
