@@ -31,7 +31,7 @@ const nonce = "0123456789abcdef"
 func launchClaude(argv []string) int {
 	p, err := paths.Resolve(os.Getenv, uint32(os.Getuid()))
 	if err == nil {
-		err = Claude(context.Background(), ClaudeLaunch{
+		err = Agent(context.Background(), "claude", AgentLaunch{
 			Launch: Launch{Paths: p, Argv: argv, Env: os.Environ(), Warn: func(w string) { fmt.Fprintln(os.Stderr, "warning:", w) }},
 		})
 	}
@@ -378,14 +378,16 @@ func readPID(t *testing.T, path string) int {
 // TestProofEnds: a client that hangs is ended when the time is over.
 func TestProofEnds(t *testing.T) {
 	f := newFixture(t).copied(t)
-	c, err := host.Find(host.Search{File: f.runtime})
+	c, err := host.Find(host.Search{Program: host.ClaudeProgram, File: f.runtime})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	p := proof{client: c, env: append(slices.Clone(f.env), "TEST_CLIENT=hangs"), nonce: nonce}
+	p := proof{runtime: "claude", path: c.Path, ask: mutator, nonce: nonce, command: func(string, string) ([]string, []string) {
+		return nil, append(slices.Clone(f.env), "TEST_CLIENT=hangs")
+	}}
 	err = p.run(ctx)
 	var refused *wire.Error
 	if !errors.As(err, &refused) || refused.Code != "wiring_unproved" || !strings.Contains(refused.Message, "didn't come back") {

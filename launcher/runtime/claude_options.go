@@ -16,7 +16,7 @@ const (
 
 // Claude is the table of the tested version. What an older or newer client
 // understands beside it is refused as unknown.
-var Claude = Table{Version: Tested, Options: claudeOptions(), Commands: claudeCommands}
+var Claude = Table{Runtime: "claude", Version: Tested, Options: claudeOptions(), Commands: claudeCommands}
 
 // claudeCommands are the words that the client takes for a command wherever its
 // first operand stands, those that --help doesn't show included.

@@ -15,12 +15,22 @@ import (
 	"leaseguard.internal/internal/verdict"
 )
 
-// Search says where to look for the native executable of Claude.
+// Program says how a runtime's native executable is called and where its
+// installers put it.
+type Program struct {
+	Name    string
+	Local   string   // below HOME: where it may be without being in PATH; empty: nowhere
+	Beside  []string // patterns, relative to the directories above a shim
+	Install string   // the command that gets it
+}
+
+// Search says where to look for a runtime's native executable.
 type Search struct {
-	Path string // PATH
-	Home string // HOME
-	Self string // guard's own executable, which a wrapper may be a link to
-	File string // what the user named; nothing else is looked at then
+	Program Program
+	Path    string // PATH
+	Home    string // HOME
+	Self    string // guard's own executable, which a wrapper may be a link to
+	File    string // what the user named; nothing else is looked at then
 }
 
 // Client is a native executable that is held open: its inode can't become
@@ -40,9 +50,6 @@ type Identity struct {
 	Modified, Change int64 // nanoseconds
 }
 
-// install is what helps when there is no client.
-const install = "npm install -g @anthropic-ai/claude-code@" + Tested
-
 // Find looks for the native executable and opens it. A shim is refused with the
 // name of the native program: it would stand between the launcher's process and
 // the client. What starts guard itself is passed over, so a wrapper of guard's
@@ -57,13 +64,13 @@ func Find(s Search) (*Client, error) {
 		if !filepath.IsAbs(dir) {
 			continue // what the working directory says is the project's, not the user's
 		}
-		path := filepath.Join(dir, "claude")
+		path := filepath.Join(dir, s.Program.Name)
 		switch s.kind(path) {
 		case native:
 			if shim == "" {
-				return pin(path)
+				return s.pin(path)
 			}
-			return nil, refuseShim(shim, path)
+			return nil, s.refuseShim(shim, path)
 		case script:
 			if shim == "" {
 				shim = path
@@ -72,7 +79,7 @@ func Find(s Search) (*Client, error) {
 		}
 	}
 	if shim != "" {
-		return nil, refuseShim(shim, s.behind(shim))
+		return nil, s.refuseShim(shim, s.behind(shim))
 	}
 	return s.local()
 }
@@ -80,39 +87,43 @@ func Find(s Search) (*Client, error) {
 func (s Search) named() (*Client, error) {
 	switch s.kind(s.File) {
 	case native:
-		return pin(s.File)
+		return s.pin(s.File)
 	case absent:
-		return nil, refuse(verdict.WiringUnproved, "finding the client", s.File, "there is no such executable file", "name the native program, or "+install)
+		return nil, refuse(verdict.WiringUnproved, "finding the client", s.File, "there is no such executable file", "name the native program, or "+s.Program.Install)
 	default:
-		return nil, refuseShim(s.File, s.behind(s.File))
+		return nil, s.refuseShim(s.File, s.behind(s.File))
 	}
 }
 
 // local looks where the client's own installer puts it behind a shell alias.
 func (s Search) local() (*Client, error) {
-	path := filepath.Join(s.Home, ".claude", "local", "claude")
-	if !filepath.IsAbs(path) {
+	path := filepath.Join(s.Home, s.Program.Local)
+	if !filepath.IsAbs(path) || s.Program.Local == "" {
 		path = ""
 	}
 	switch s.kind(path) {
 	case native:
-		c, err := pin(path)
+		c, err := s.pin(path)
 		if err == nil {
-			c.Note = fmt.Sprintf("claude is not in PATH; using %s. To choose another one, put its directory into PATH or give --client FILE", verdict.Object(path))
+			c.Note = fmt.Sprintf("%s is not in PATH; using %s. To choose another one, put its directory into PATH or give --client FILE", s.Program.Name, verdict.Object(path))
 		}
 		return c, err
 	case script:
-		return nil, refuseShim(path, s.behind(path))
+		return nil, s.refuseShim(path, s.behind(path))
 	default:
-		return nil, refuse(verdict.WiringUnproved, "finding", "claude", "no executable of that name is in PATH or ~/.claude/local", install+", or give --client FILE")
+		where := "PATH"
+		if s.Program.Local != "" {
+			where += " or ~/" + filepath.Dir(s.Program.Local)
+		}
+		return nil, refuse(verdict.WiringUnproved, "finding", s.Program.Name, "no executable of that name is in "+where, s.Program.Install+", or give --client FILE")
 	}
 }
 
 // refuseShim says which file to use instead, if one was found.
-func refuseShim(shim, real string) error {
-	next := "guard launch claude --client FILE, with the native program's file"
+func (s Search) refuseShim(shim, real string) error {
+	next := "guard launch " + s.Program.Name + " --client FILE, with the native program's file"
 	if real != "" {
-		next = "guard launch claude --client " + shellWord(real)
+		next = "guard launch " + s.Program.Name + " --client " + shellWord(real)
 	}
 	return refuse(verdict.WiringUnproved, "launching", shim, "it is a script that starts the client as another process, which the session would lose", next)
 }
@@ -134,10 +145,17 @@ func (s Search) behind(shim string) string {
 			dirs = append(dirs, dir)
 		}
 	}
-	dirs = append(dirs, filepath.Join(s.Home, ".claude", "local"), filepath.Join(s.Home, ".local", "bin"))
+	if s.Program.Local != "" {
+		dirs = append(dirs, filepath.Join(s.Home, filepath.Dir(s.Program.Local)))
+	}
+	dirs = append(dirs, filepath.Join(s.Home, ".local", "bin"))
 	for _, dir := range dirs {
-		found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "node_modules", "@anthropic-ai", "claude-code-linux-*", "claude"))
-		for _, path := range append(found, filepath.Join(dir, "claude")) {
+		var found []string
+		for _, pattern := range s.Program.Beside {
+			more, _ := filepath.Glob(filepath.Join(escapeGlob(dir), pattern))
+			found = append(found, more...)
+		}
+		for _, path := range append(found, filepath.Join(dir, s.Program.Name)) {
 			if filepath.IsAbs(path) && s.kind(path) == native {
 				return path
 			}
@@ -150,7 +168,7 @@ func escapeGlob(dir string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// kinds of a file called claude.
+// kinds of a file that is called as a runtime.
 type kind uint8
 
 const (
@@ -212,9 +230,9 @@ func head(path string) ([]byte, fs.FileInfo, error) {
 }
 
 // pin opens the program that path leads to.
-func pin(path string) (*Client, error) {
+func (s Search) pin(path string) (*Client, error) {
 	fail := func(err error) error {
-		return refuse(verdict.WiringUnproved, "opening the client", path, err.Error(), install)
+		return refuse(verdict.WiringUnproved, "opening the client", path, err.Error(), s.Program.Install)
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {

@@ -91,7 +91,7 @@ func TestL1_L4_Find(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := tree(t, c.files)
-			s := Search{Home: filepath.Join(dir, "home"), Self: filepath.Join(dir, "guard")}
+			s := Search{Program: ClaudeProgram, Home: filepath.Join(dir, "home"), Self: filepath.Join(dir, "guard")}
 			for _, d := range strings.Fields(c.path) {
 				s.Path += ":" + filepath.Join(dir, d)
 			}
@@ -122,7 +122,7 @@ func TestFindIgnoresTheProject(t *testing.T) {
 	dir := tree(t, map[string]string{"claude": elf, "bin/claude": elf})
 	t.Chdir(dir)
 	for _, path := range []string{"", ".", ":", "bin", "./bin"} {
-		if c, err := Find(Search{Path: path}); err == nil {
+		if c, err := Find(Search{Program: ClaudeProgram, Path: path}); err == nil {
 			t.Errorf("PATH %q leads to %q", path, c.Path)
 		}
 	}
@@ -133,7 +133,7 @@ func TestFindNeverBlocks(t *testing.T) {
 	if err := unix.Mkfifo(filepath.Join(dir, "claude"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	refusal(t, func() error { _, err := Find(Search{Path: dir}); return err }(), "wiring_unproved")
+	refusal(t, func() error { _, err := Find(Search{Program: ClaudeProgram, Path: dir}); return err }(), "wiring_unproved")
 }
 
 // TestClientIsPinned: what takes the client's place, or is written into it,
@@ -157,7 +157,7 @@ func TestClientIsPinned(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := tree(t, map[string]string{"claude": elf})
-			c, err := Find(Search{Path: dir})
+			c, err := Find(Search{Program: ClaudeProgram, Path: dir})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -28,6 +28,7 @@ type Option struct {
 
 // Table is what a version of a client understands.
 type Table struct {
+	Runtime  string
 	Version  string
 	Options  []Option
 	Commands []string // words that make the client something else than a session
@@ -69,7 +70,7 @@ func (s *scan) next() error {
 	// The client looks at its arguments in more than one way, so the name of a
 	// refused option is refused also where it ought to be a value or a prompt.
 	if o, ok := s.table.find(long(a)); ok && o.Why != "" {
-		return refuseFlag(long(a), o.Why)
+		return s.table.refuseFlag(long(a), o.Why)
 	}
 	switch {
 	case s.rest || !dashed(a):
@@ -100,7 +101,7 @@ func (s *scan) option(a, name string) error {
 	case !ok:
 		return s.unknown(name)
 	case o.Why != "":
-		return refuseFlag(name, o.Why)
+		return s.table.refuseFlag(name, o.Why)
 	}
 	if slices.Contains(o.Names, "--print") {
 		s.use.Unattended = true
@@ -130,7 +131,7 @@ func (s *scan) value() error {
 	a := s.args[s.i]
 	s.i++
 	if o, ok := s.table.find(long(a)); ok && o.Why != "" {
-		return refuseFlag(long(a), o.Why)
+		return s.table.refuseFlag(long(a), o.Why)
 	}
 	return nil
 }
@@ -157,24 +158,24 @@ func (s *scan) short(a string) error {
 // operand is a word that is no option: a prompt, or a command.
 func (s *scan) operand(a string) error {
 	if slices.Contains(s.table.Commands, a) {
-		return refuse(verdict.FlagRefused, "launching claude with the command", a,
-			"it starts no session that guard could hold, or agents outside of it", "claude "+a+" without guard; a prompt needs more words than this one")
+		return refuse(verdict.FlagRefused, "launching "+s.table.Runtime+" with the command", a,
+			"it starts no session that guard could hold, or agents outside of it", s.table.Runtime+" "+a+" without guard; a prompt needs more words than this one")
 	}
 	for _, scheme := range []string{"cc://", "cc+unix://"} {
 		if strings.HasPrefix(a, scheme) {
-			return refuse(verdict.FlagRefused, "launching claude with", scheme+"…", "it attaches to a session elsewhere", "launch without it")
+			return refuse(verdict.FlagRefused, "launching "+s.table.Runtime+" with", scheme+"…", "it attaches to a session elsewhere", "launch without it")
 		}
 	}
 	return nil
 }
 
 func (s *scan) unknown(name string) error {
-	return refuseFlag(name, "it is not in guard's table of claude "+s.table.Version+"'s options",
+	return s.table.refuseFlag(name, "it is not in guard's table of "+s.table.Runtime+" "+s.table.Version+"'s options",
 		"launch without it, or add it to launch.allow_flags in guard.toml if you know that it changes no hook")
 }
 
-func refuseFlag(name, why string, next ...string) error {
-	return refuse(verdict.FlagRefused, "launching claude with", name, why, append(next, "launch without it")[0])
+func (t Table) refuseFlag(name, why string, next ...string) error {
+	return refuse(verdict.FlagRefused, "launching "+t.Runtime+" with", name, why, append(next, "launch without it")[0])
 }
 
 func (t Table) find(name string) (Option, bool) {

@@ -14,6 +14,14 @@ const (
 	Tested = "2.1.332" // the newest that the whole suite runs with
 )
 
+// ClaudeProgram is Claude Code's native executable.
+var ClaudeProgram = Program{
+	Name:    "claude",
+	Local:   ".claude/local/claude",
+	Beside:  []string{"node_modules/@anthropic-ai/claude-code-linux-*/claude"},
+	Install: "npm install -g @anthropic-ai/claude-code@" + Tested,
+}
+
 // versionLine is all that claude --version prints.
 var versionLine = regexp.MustCompile(`^([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})(?:-[0-9A-Za-z.-]+)? \(Claude Code\)\n?$`)
 
@@ -29,7 +37,7 @@ func CheckVersion(path, line string) (warning string, err error) {
 	switch {
 	case slices.Compare(have, parts(Oldest)) < 0:
 		return "", refuse(verdict.ClientTooOld, "launching", path,
-			"it is version "+text+", and before "+Oldest+" a gate that can't be started lets the tool run", install)
+			"it is version "+text+", and before "+Oldest+" a gate that can't be started lets the tool run", ClaudeProgram.Install)
 	case slices.Compare(have, parts(Tested)) > 0:
 		return "claude " + text + " is newer than " + Tested + ", the newest that guard was tested with; its gate is proved before it starts", nil
 	}
