@@ -1,0 +1,43 @@
+//go:build hosts
+
+package hosts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+// hole is one way in which a client runs a tool although a hook is there, and
+// what became of it. Rows of the table in docs/hosts.md come from here alone.
+type hole struct {
+	Host    string `json:"host"`    // claude, claudex, pi, codex
+	Version string `json:"version"` // of the client
+	ID      string `json:"id"`      // stable, such as project_disable_all_hooks
+	What    string `json:"what"`    // one line for people
+	State   string `json:"state"`   // closed, compensated, open
+	By      string `json:"by"`      // what closes or compensates it; when open, what to do about it
+	Test    string `json:"test"`
+}
+
+// report writes the row down once the test has shown it. A test that failed
+// reports nothing, so its row is missing and the table doesn't agree.
+func (h hole) report(t *testing.T) {
+	t.Helper()
+	h.Test = t.Name()
+	t.Cleanup(func() {
+		dir := os.Getenv("GUARD_HOLES")
+		if dir == "" || t.Failed() {
+			return
+		}
+		row, err := json.Marshal(h)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, h.Host+"-"+h.Version+"-"+h.ID+".json"), row, 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
