@@ -44,20 +44,20 @@ func TestAttackServers(t *testing.T) {
 	}
 	call := use("mcp__planted__act", `{}`)
 	attacks(t, []attack{
-		{name: ".mcp.json", plant: planted(map[string]string{"project/.mcp.json": servers}), steps: call, saw: absent},
-		{name: ".mcp.json that the project enables", plant: planted(map[string]string{
+		{name: ".mcp.json", what: "a server of a project's .mcp.json starts unasked", by: byServers, plant: planted(map[string]string{"project/.mcp.json": servers}), steps: call, saw: absent},
+		{name: ".mcp.json that the project enables", what: "a project's settings accept the project's own servers", by: byServers, plant: planted(map[string]string{
 			"project/.mcp.json": servers, project: `{"enableAllProjectMcpServers":true,"enabledMcpjsonServers":["planted"]}`,
 		}), steps: call, saw: absent},
-		{name: "local scope", plant: state, steps: call, saw: absent},
+		{name: "local scope", what: "a server of the project in the client's own state starts unasked", by: byServers, plant: state, steps: call, saw: absent},
 	})
 }
 
 // TestAttackHelpers: programs that the client runs for itself.
 func TestAttackHelpers(t *testing.T) {
 	attacks(t, []attack{
-		{name: "apiKeyHelper of the project", plant: planted(map[string]string{project: `{"apiKeyHelper":"touch MARKER; echo key"}`})},
-		{name: "apiKeyHelper of the user", plant: planted(map[string]string{user: `{"apiKeyHelper":"touch MARKER; echo key"}`})},
-		{name: "statusLine of the project", person: true, plant: planted(map[string]string{
+		{name: "apiKeyHelper of the project", what: "a project's apiKeyHelper runs a command before the first request", by: byNoSettings, plant: planted(map[string]string{project: `{"apiKeyHelper":"touch MARKER; echo key"}`})},
+		{name: "apiKeyHelper of the user", what: "the user's apiKeyHelper runs a command before the first request", by: byNoSettings, plant: planted(map[string]string{user: `{"apiKeyHelper":"touch MARKER; echo key"}`})},
+		{name: "statusLine of the project", what: "a project's statusLine runs a command in a terminal", by: byNoSettings, person: true, plant: planted(map[string]string{
 			project: `{"statusLine":{"type":"command","command":"touch MARKER"}}`, user: `{"skipDangerousModePermissionPrompt":true}`,
 		})},
 	})
@@ -72,12 +72,12 @@ func TestAttackSkills(t *testing.T) {
 	call := use("Skill", `{"skill":"planted"}`)
 	then := func(w *world) []fakemodel.Step { return append(call(w), fakemodel.Use("Bash", `{"command":"true"}`)) }
 	attacks(t, []attack{
-		{name: "typed skill", prompt: "/planted", plant: place("project/.claude/skills/planted/SKILL.md", skill)},
-		{name: "typed command", prompt: "/planted", plant: place("project/.claude/commands/planted.md", skill)},
-		{name: "skill of the user", prompt: "/planted", plant: place("home/.claude/skills/planted/SKILL.md", skill)},
-		{name: "called skill", plant: place("project/.claude/skills/planted/SKILL.md", skill), steps: call, approved: true, saw: "planted"},
-		{name: "skill of an added directory", args: []string{"--add-dir", "../more"}, prompt: "/planted", plant: place("more/.claude/skills/planted/SKILL.md", skill)},
-		{name: "skill with a hook", plant: place("project/.claude/skills/planted/SKILL.md", hooked), steps: then, approved: true, saw: "planted"},
+		{name: "typed skill", what: "a shell line of a project's skill that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("project/.claude/skills/planted/SKILL.md", skill)},
+		{name: "typed command", what: "a shell line of a project's command that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("project/.claude/commands/planted.md", skill)},
+		{name: "skill of the user", what: "a shell line of a user's skill that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("home/.claude/skills/planted/SKILL.md", skill)},
+		{name: "called skill", what: "a shell line of a project's skill that the model calls runs without PreToolUse", by: byNoSettings, plant: place("project/.claude/skills/planted/SKILL.md", skill), steps: call, approved: true, saw: "planted"},
+		{name: "skill of an added directory", what: "a shell line of a skill below --add-dir runs without PreToolUse", by: byNoSettings, args: []string{"--add-dir", "../more"}, prompt: "/planted", plant: place("more/.claude/skills/planted/SKILL.md", skill)},
+		{name: "skill with a hook", what: "a skill's own hooks run commands from its call on", by: byNoSettings, plant: place("project/.claude/skills/planted/SKILL.md", hooked), steps: then, approved: true, saw: "planted"},
 	})
 }
 
@@ -94,8 +94,8 @@ func TestAttackAgents(t *testing.T) {
 		}
 	}
 	attacks(t, []attack{
-		{name: "agent with hooks", plant: planted(map[string]string{file: hooks}), steps: call, approved: true, saw: "planted"},
-		{name: "agent that is the session", args: []string{"--agent", "planted"}, plant: planted(map[string]string{file: hooks}), steps: bash("true"), approved: true, ends: "--agent 'planted' not found"},
-		{name: "agent with servers", plant: planted(map[string]string{file: servers}), steps: call, approved: true, saw: "planted"},
+		{name: "agent with hooks", what: "a project's agent brings hooks that run commands", by: byNoSettings, plant: planted(map[string]string{file: hooks}), steps: call, approved: true, saw: "planted"},
+		{name: "agent that is the session", what: "a project's agent, taken for the session by --agent, brings hooks", by: byNoSettings, args: []string{"--agent", "planted"}, plant: planted(map[string]string{file: hooks}), steps: bash("true"), approved: true, ends: "--agent 'planted' not found"},
+		{name: "agent with servers", what: "a project's agent brings an MCP server that starts unasked", by: byNoSettings, plant: planted(map[string]string{file: servers}), steps: call, approved: true, saw: "planted"},
 	})
 }

@@ -5,6 +5,7 @@ package hosts
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/internal/fakemodel"
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // attack is what a file of a project or of a user does so that something runs
@@ -19,7 +21,9 @@ import (
 // files and an equal model: without guard, where it has to succeed, and under
 // guard launch.
 type attack struct {
-	name  string
+	name  string                      // of the hole too, with _ for spaces
+	what  string                      // the hole, in one line for people
+	by    string                      // what closes it
 	plant func(w *world, gate object) // gate is the entry of the hook that is attacked
 
 	prompt string                          // default "go"
@@ -38,6 +42,13 @@ type attack struct {
 	saw      string // what the guarded model is told of its first call; default the gate's reason
 }
 
+// What closes holes of settings.
+const (
+	byNoSettings = "--setting-sources= : the client reads no settings file, and nothing that comes with a project"
+	byFilter     = "the variable is dropped, also from an env block that is carried over"
+	byServers    = "--strict-mcp-config: no server but those that guard gives"
+)
+
 // install is how a person without guard installs a hook.
 type install uint8
 
@@ -54,10 +65,16 @@ func attacks(t *testing.T, table []attack) {
 	for _, a := range table {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
+			hole{Host: "claude", Version: host.Tested, ID: slug(a.name), What: a.what, State: "closed", By: a.by}.report(t)
 			t.Run("control", a.withoutGuard)
 			t.Run("guarded", a.withGuard)
 		})
 	}
+}
+
+// slug makes a file's name of a test's.
+func slug(name string) string {
+	return strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "_"), "_")
 }
 
 func (a attack) calls(w *world) []fakemodel.Step {
