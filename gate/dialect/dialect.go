@@ -74,44 +74,52 @@ const (
 	LeaseOnlyTool                    // lease
 )
 
+// host is what is known of one host. The zero value knows nothing: every tool is
+// a mutator, and every answer a denial.
+type host struct {
+	parse     func(wire.Role, []byte) (Event, error)
+	reads     map[string]Class
+	builtins  map[string]BuiltinKind
+	completed map[string]bool
+	render    func(Event, verdict.Verdict) wire.Reply
+	asks      bool
+}
+
+var hosts = map[wire.Host]host{
+	wire.HostClaude: {parseClaude, claudeReads, claudeBuiltins, claudeCompleted, renderClaude, true},
+	wire.HostPi:     {parse: parsePi, reads: piReads, builtins: piBuiltins, render: renderPi},
+}
+
 // Parse reads a payload.
-func Parse(host wire.Host, role wire.Role, payload []byte) (Event, error) {
-	if host == wire.HostClaude {
-		return parseClaude(role, payload)
+func Parse(from wire.Host, role wire.Role, payload []byte) (Event, error) {
+	if h, ok := hosts[from]; ok {
+		return h.parse(role, payload)
 	}
-	return Event{}, fmt.Errorf("%w: host %d has no dialect in this version", ErrMalformed, host)
+	return Event{}, fmt.Errorf("%w: host %d has no dialect in this version", ErrMalformed, from)
 }
 
 // Classify returns a tool's class. Names are compared byte by byte.
-func Classify(host wire.Host, tool string) Class {
-	if host == wire.HostClaude {
-		return claudeReads[tool]
-	}
-	return Mutator
-}
+func Classify(from wire.Host, tool string) Class { return hosts[from].reads[tool] }
 
 // Builtin returns what a host's own tool needs.
-func Builtin(host wire.Host, tool string) BuiltinKind {
-	if host == wire.HostClaude {
-		return claudeBuiltins[tool]
-	}
-	return NotBuiltin
-}
+func Builtin(from wire.Host, tool string) BuiltinKind { return hosts[from].builtins[tool] }
 
 // Completes says whether the host, or a person in it, finishes a tool's input
 // after it was judged, so that another input may run.
-func Completes(host wire.Host, tool string) bool {
-	return host == wire.HostClaude && claudeCompleted[tool]
-}
+func Completes(from wire.Host, tool string) bool { return hosts[from].completed[tool] }
+
+// Asks says whether the host was measured to ask a person, or to block, when it
+// is told to ask. For every other one an ask has to be a denial from the start.
+func Asks(from wire.Host) bool { return hosts[from].asks }
 
 // Render writes a verdict in the host's form. ev is the zero Event if the
 // payload couldn't be parsed.
-func Render(host wire.Host, role wire.Role, ev Event, v verdict.Verdict) wire.Reply {
-	switch {
-	case role == wire.RoleObserve:
+func Render(to wire.Host, role wire.Role, ev Event, v verdict.Verdict) wire.Reply {
+	if role == wire.RoleObserve {
 		return wire.Reply{Kind: wire.KindAnswer}
-	case role == wire.RoleDecide && host == wire.HostClaude:
-		return renderClaude(ev, v)
+	}
+	if h, ok := hosts[to]; ok && role == wire.RoleDecide {
+		return h.render(ev, v)
 	}
 	return deny(preToolUse, v)
 }

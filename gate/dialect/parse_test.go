@@ -181,7 +181,7 @@ func TestP5_AmbiguousKeys(t *testing.T) {
 	malformed(t, "twice", strings.Replace(bash, `"tool_input"`, `"tool_name":"Read","tool_input"`, 1))
 	malformed(t, "twice, escaped", strings.Replace(bash, `"tool_input"`, `"tool\u005fname":"Read","tool_input"`, 1))
 	malformed(t, "long s", strings.Replace(bash, `"tool_name"`, `"\u017fession_id":"s2","tool_name"`, 1))
-	for _, key := range claudeKeys {
+	for _, key := range commonKeys {
 		malformed(t, key, strings.Replace(bash, `"tool_input"`, `"`+strings.ToUpper(key)+`":"x","tool_input"`, 1))
 	}
 	if _, err := Parse(wire.HostClaude, wire.RoleDecide, []byte(bash)); err != nil {

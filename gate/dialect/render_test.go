@@ -65,7 +65,7 @@ func TestRenderGolden(t *testing.T) {
 		{"observer", wire.HostClaude, wire.RoleObserve, Event{Kind: Observer, Name: "PreCompact"}, deny, "", ""},
 		{"observer that wasn't parsed", wire.HostClaude, wire.RoleObserve, Event{}, deny, "", ""},
 		{"deny for Codex", wire.HostCodex, wire.RoleDecide, Event{}, deny, hook("PreToolUse", denies+jsonDenied), denied + "\n"},
-		{"ask for Pi", wire.HostPi, wire.RoleDecide, Event{}, ask, hook("PreToolUse", denies+jsonAsked), asked + "\n"},
+		{"ask for Codex", wire.HostCodex, wire.RoleDecide, Event{}, ask, hook("PreToolUse", denies+jsonAsked), asked + "\n"},
 		{"pass for Codex", wire.HostCodex, wire.RoleDecide, call, pass,
 			hook("PreToolUse", denies+internal+`pass. Next: guard log"`), "guard: internal: judging the call: no reason came with the verdict pass. Next: guard log\n"},
 		{"no host", wire.HostNone, wire.RoleDecide, call, deny, hook("PreToolUse", denies+jsonDenied), denied + "\n"},
@@ -86,7 +86,7 @@ func TestRenderGolden(t *testing.T) {
 // Whatever is rendered, the host gets one document and one of two statuses, and
 // nothing but a pass or a measured ask has status 0.
 func TestRenderFailsClosed(t *testing.T) {
-	for _, host := range []wire.Host{wire.HostNone, wire.HostClaude, wire.HostCodex, wire.HostPi, 9} {
+	for _, host := range []wire.Host{wire.HostNone, wire.HostClaude, wire.HostCodex, 9} {
 		for _, role := range []wire.Role{wire.RoleNone, wire.RoleDecide, wire.RoleObserve, 9} {
 			for kind := Unknown; kind <= Observer+1; kind++ {
 				for _, name := range []string{"", "PreToolUse", "PreSkillShellCommand", "ConfigChange", "x\"\n"} {
