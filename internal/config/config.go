@@ -71,6 +71,7 @@ type Launch struct {
 	ProveTimeout time.Duration
 	Unproved     string // show
 	AllowFlags   []string
+	PiExtensions []string // loaded before guard's: absolute paths, and builtin:NAME
 }
 
 // Checkpoint is [checkpoint].

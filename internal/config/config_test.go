@@ -42,7 +42,7 @@ func TestDefault(t *testing.T) {
 		Lease:   Lease{TTL: 300 * time.Second, Promotion: "operator", Context: []string{"AGENTS.md"}},
 		Session: Session{OnRevoke: "leave", EnvPass: []string{}},
 		Launch: Launch{
-			Budget: 150 * time.Second, ProveTimeout: 20 * time.Second, Unproved: "show", AllowFlags: []string{},
+			Budget: 150 * time.Second, ProveTimeout: 20 * time.Second, Unproved: "show", AllowFlags: []string{}, PiExtensions: []string{},
 		},
 		Identity: Identity{Operators: []string{}},
 		Checkpoint: Checkpoint{

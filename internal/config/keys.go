@@ -56,6 +56,8 @@ var keys = []key{
 		set: oneOf(func(p *place) *string { return &p.c.Launch.Unproved }, "show", "end")},
 	{name: "launch.allow_flags", def: `[]`, about: "flags of a runtime to let through",
 		set: list(func(p *place) *[]string { return &p.c.Launch.AllowFlags })},
+	{name: "launch.pi_extensions", def: `[]`, about: "extensions that Pi loads before guard's: files, or builtin:NAME",
+		set: piExtensions},
 
 	{name: "zvm.url", example: `"https://zvm.example:443"`, about: "the Zerto Virtual Manager",
 		set: zvmURL},

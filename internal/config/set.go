@@ -152,6 +152,27 @@ func documents(at func(*place) *[]string) setter {
 	}, at)
 }
 
+// piExtensions reads files, relative to guard.toml, and names of Pi's own
+// extensions. What Pi would fetch from elsewhere is neither.
+func piExtensions(p *place, v value) error {
+	names, err := v.strings()
+	if err != nil {
+		return err
+	}
+	for i, n := range names {
+		own, is := strings.CutPrefix(n, "builtin:")
+		switch {
+		case is && strings.Trim(own, "abcdefghijklmnopqrstuvwxyz-") == "" && own != "":
+		case strings.Contains(n, ":") || n == "":
+			return fmt.Errorf(`%s is no file and none of Pi's own extensions; write such as "/opt/pi/team.js" or "builtin:mcp"`, verdict.Object(n))
+		case !filepath.IsAbs(n):
+			names[i] = filepath.Join(p.dir, n)
+		}
+	}
+	p.c.Launch.PiExtensions = names
+	return nil
+}
+
 // file reads a path, relative to guard.toml, and makes it absolute.
 func file(at func(*place) *string) setter {
 	return func(p *place, v value) error {
