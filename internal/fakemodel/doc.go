@@ -1,5 +1,5 @@
-// Package fakemodel is a scripted stand-in for the Anthropic Messages API on
-// loopback: a host that is pointed at it runs its real code, hooks included,
+// Package fakemodel is a scripted stand-in for the Anthropic Messages API and the
+// OpenAI Responses API on loopback: a host that is pointed at it runs its real code, hooks included,
 // and the model says what a script makes it say.
 //
 // It has two users. The end-to-end tests drive the real client through whole
@@ -10,7 +10,8 @@
 //	m, err := fakemodel.Start(fakemodel.Script{Steps: []fakemodel.Step{
 //		fakemodel.Use("Bash", `{"command":"true"}`),
 //	}})
-//	// start the client with ANTHROPIC_BASE_URL=m.URL() and ANTHROPIC_API_KEY=m.Key()
+//	// start the client with ANTHROPIC_BASE_URL=m.URL() and ANTHROPIC_API_KEY=m.Key(),
+//	// or with m.URL()+"/v1" as a provider's base_url and m.Key() as its bearer token
 //	result, err := m.Result(ctx, fakemodel.CallID(1))
 //	err = m.Close()
 //
@@ -20,7 +21,8 @@
 // them (Request.Find), or do something in between, such as approving a lease. A
 // step that returns an error ends its conversation and is told by Err.
 // Subagents are further conversations (Script.Others); requests that offer no
-// tools (titles, summaries) are asides and take no step.
+// tools (titles, summaries) are asides and take no step. One server speaks both
+// APIs, and a script is the same for both.
 //
 // The server listens on 127.0.0.1 alone, and every other process of the machine
 // can reach that. So it answers only requests that carry Key, which is random;

@@ -35,6 +35,12 @@ func (s *Server) reply(w http.ResponseWriter, r *Request, t Turn) {
 	tokens := s.tokens(t)
 	s.mu.Unlock()
 
+	if r.spoken != nil {
+		if err := streamResponses(w, r, t, tokens); err != nil {
+			s.fault(fmt.Errorf("answering request %d: %w", r.Seq, err))
+		}
+		return
+	}
 	stop := "end_turn"
 	if len(t.Calls) > 0 {
 		stop = "tool_use"

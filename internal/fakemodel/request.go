@@ -23,6 +23,8 @@ type Request struct {
 	Tools        []Tool
 	Header       http.Header // without those that carry secrets
 	Body         []byte
+
+	spoken map[string]spoken // of the Responses API: how each tool is called; nil: the Messages API
 }
 
 // Message is one message of the conversation so far.

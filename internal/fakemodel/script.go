@@ -45,8 +45,13 @@ type Turn struct {
 // Call is one tool_use block. Input is JSON text that reaches a streaming
 // client byte for byte; empty stands for {}. ID is chosen by the server if
 // empty: CallID(1) for the first call, and so on.
+//
+// In the Responses API Name is the one under which Request.Tools has the tool,
+// and Input the text itself for a tool that takes free text. Item stands there
+// for a whole output item, such as a search that the service has made.
 type Call struct {
 	ID, Name, Input string
+	Item            string
 }
 
 // CallID is the id of the n-th call that the server names, counted from 1 over
@@ -76,13 +81,16 @@ func After(check func(ctx context.Context, r *Request) error, then Step) Step {
 	}
 }
 
-// Prompted matches conversations whose first user message contains text: a
-// subagent's begins with the prompt that its Agent call gave.
+// Prompted matches conversations in which a user's message before the first
+// answer contains text: a subagent's begins with the prompt that its call gave.
 func Prompted(text string) func(*Request) bool {
 	return func(r *Request) bool {
 		for _, m := range r.Messages {
-			if m.Role == "user" {
-				return strings.Contains(m.Text(), text)
+			switch {
+			case m.Role == "assistant":
+				return false
+			case m.Role == "user" && strings.Contains(m.Text(), text):
+				return true
 			}
 		}
 		return false

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// responsesPath is where clients of the Responses API ask for a turn.
+const responsesPath = "/v1/responses"
+
 // secret are the headers that no record keeps.
 var secret = []string{"Authorization", "Proxy-Authorization", "X-Api-Key", "Cookie"}
 
@@ -17,7 +20,7 @@ func (s *Server) serve(w http.ResponseWriter, h *http.Request) {
 		return
 	}
 	defer func() { <-s.slots }()
-	turn := h.Method == http.MethodPost && h.URL.Path == "/v1/messages"
+	turn := h.Method == http.MethodPost && (h.URL.Path == "/v1/messages" || h.URL.Path == responsesPath)
 	count := h.Method == http.MethodPost && h.URL.Path == "/v1/messages/count_tokens"
 	switch {
 	case !turn && !count:
@@ -69,7 +72,11 @@ func (s *Server) turn(w http.ResponseWriter, h *http.Request) {
 		fail(w, http.StatusRequestEntityTooLarge, "request_too_large", "reading the request failed")
 		return
 	}
-	r, err := parse(body)
+	read := parse
+	if h.URL.Path == responsesPath {
+		read = parseResponses
+	}
+	r, err := read(body)
 	if err != nil {
 		s.fault(err)
 		fail(w, http.StatusBadRequest, "invalid_request_error", err.Error())
