@@ -72,6 +72,7 @@ type Launch struct {
 	Unproved     string // show
 	AllowFlags   []string
 	PiExtensions []string // loaded before guard's: absolute paths, and builtin:NAME
+	CodexSandbox string   // client or read-only
 }
 
 // Checkpoint is [checkpoint].

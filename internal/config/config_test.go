@@ -43,6 +43,7 @@ func TestDefault(t *testing.T) {
 		Session: Session{OnRevoke: "leave", EnvPass: []string{}},
 		Launch: Launch{
 			Budget: 150 * time.Second, ProveTimeout: 20 * time.Second, Unproved: "show", AllowFlags: []string{}, PiExtensions: []string{},
+			CodexSandbox: "client",
 		},
 		Identity: Identity{Operators: []string{}},
 		Checkpoint: Checkpoint{

@@ -58,6 +58,8 @@ var keys = []key{
 		set: list(func(p *place) *[]string { return &p.c.Launch.AllowFlags })},
 	{name: "launch.pi_extensions", def: `[]`, about: "extensions that Pi loads before guard's: files, or builtin:NAME",
 		set: piExtensions},
+	{name: "launch.codex_sandbox", def: `"client"`, about: "the sandbox that Codex starts in: the client's own choice, or read-only",
+		set: oneOf(func(p *place) *string { return &p.c.Launch.CodexSandbox }, "client", "read-only")},
 
 	{name: "zvm.url", example: `"https://zvm.example:443"`, about: "the Zerto Virtual Manager",
 		set: zvmURL},
