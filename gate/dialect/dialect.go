@@ -87,6 +87,7 @@ type host struct {
 
 var hosts = map[wire.Host]host{
 	wire.HostClaude: {parseClaude, claudeReads, claudeBuiltins, claudeCompleted, renderClaude, true},
+	wire.HostCodex:  {parse: parseCodex, builtins: codexBuiltins, render: renderCodex},
 	wire.HostPi:     {parse: parsePi, reads: piReads, builtins: piBuiltins, render: renderPi},
 }
 

@@ -137,7 +137,7 @@ func TestEventAndRoleFit(t *testing.T) {
 }
 
 func TestOtherHostsAreRefused(t *testing.T) {
-	for _, host := range []wire.Host{wire.HostNone, wire.HostCodex, wire.HostPi, 9} {
+	for _, host := range []wire.Host{wire.HostNone, wire.HostPi, 9} {
 		if _, err := Parse(host, wire.RoleDecide, []byte(bash)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("host %d: error %v", host, err)
 		}

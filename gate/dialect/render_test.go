@@ -66,7 +66,7 @@ func TestRenderGolden(t *testing.T) {
 		{"observer that wasn't parsed", wire.HostClaude, wire.RoleObserve, Event{}, deny, "", ""},
 		{"deny for Codex", wire.HostCodex, wire.RoleDecide, Event{}, deny, hook("PreToolUse", denies+jsonDenied), denied + "\n"},
 		{"ask for Codex", wire.HostCodex, wire.RoleDecide, Event{}, ask, hook("PreToolUse", denies+jsonAsked), asked + "\n"},
-		{"pass for Codex", wire.HostCodex, wire.RoleDecide, call, pass,
+		{"pass for no host", wire.HostNone, wire.RoleDecide, call, pass,
 			hook("PreToolUse", denies+internal+`pass. Next: guard log"`), "guard: internal: judging the call: no reason came with the verdict pass. Next: guard log\n"},
 		{"no host", wire.HostNone, wire.RoleDecide, call, deny, hook("PreToolUse", denies+jsonDenied), denied + "\n"},
 		{"no role", wire.HostClaude, wire.RoleNone, call, deny, hook("PreToolUse", denies+jsonDenied), denied + "\n"},
@@ -86,7 +86,7 @@ func TestRenderGolden(t *testing.T) {
 // Whatever is rendered, the host gets one document and one of two statuses, and
 // nothing but a pass or a measured ask has status 0.
 func TestRenderFailsClosed(t *testing.T) {
-	for _, host := range []wire.Host{wire.HostNone, wire.HostClaude, wire.HostCodex, 9} {
+	for _, host := range []wire.Host{wire.HostNone, wire.HostClaude, 9} {
 		for _, role := range []wire.Role{wire.RoleNone, wire.RoleDecide, wire.RoleObserve, 9} {
 			for kind := Unknown; kind <= Observer+1; kind++ {
 				for _, name := range []string{"", "PreToolUse", "PreSkillShellCommand", "ConfigChange", "x\"\n"} {
