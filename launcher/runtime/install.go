@@ -21,6 +21,7 @@ type Install struct {
 	Budget    time.Duration // the gate's own deadline for one call
 	Server    string        // name of guard's MCP server; empty: there is none
 	ServerEnv []string      // where that server finds the broker, name=value
+	Bare      bool          // without hooks: the administrator's settings have them
 }
 
 // hookMargin is how much longer than the gate's own deadline the client waits
@@ -79,13 +80,6 @@ func (in Install) Args(u User, servers string) ([]string, error) {
 // settings is the one settings object that the client reads. Given as text, it
 // is read once: no edit of any file changes it afterwards.
 func (in Install) settings(u User) (string, error) {
-	hooks := map[string][]matcher{}
-	for _, event := range decideEvents {
-		hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("decide", "block")}}}
-	}
-	for _, event := range observeEvents {
-		hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("observe", "")}}}
-	}
 	permissions := object{}
 	for key, value := range u.Permissions {
 		permissions[key] = value
@@ -97,7 +91,10 @@ func (in Install) settings(u User) (string, error) {
 		}
 		permissions["allow"] = allow
 	}
-	s := map[string]any{"hooks": hooks}
+	s := map[string]any{}
+	if !in.Bare {
+		s["hooks"] = in.hooks()
+	}
 	for key, value := range u.More {
 		s[key] = value
 	}
@@ -118,6 +115,18 @@ func (in Install) settings(u User) (string, error) {
 			"make "+key+" in "+shellWord(u.SettingsFile)+" shorter")
 	}
 	return string(text), nil
+}
+
+// hooks are the gate's own entries, one for each event.
+func (in Install) hooks() map[string][]matcher {
+	hooks := map[string][]matcher{}
+	for _, event := range decideEvents {
+		hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("decide", "block")}}}
+	}
+	for _, event := range observeEvents {
+		hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("observe", "")}}}
+	}
+	return hooks
 }
 
 func (in Install) hook(role, onFailure string) hook {
