@@ -56,8 +56,7 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 		if c.session != nil && c.own && c.role == wire.RoleDecide {
 			c.session.Unparsed()
 		}
-		return refuse(verdict.Malformed, "parsing", "the hook payload", err.Error(),
-			"make the call again; if that fails too, the host's version is not one that guard knows"), false
+		return unreadable(err), false
 	}
 	c.event = event
 	if len(event.Input) <= keepInput {
@@ -67,4 +66,9 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 		give()
 	}
 	return verdict.Verdict{}, true
+}
+
+func unreadable(err error) verdict.Verdict {
+	return refuse(verdict.Malformed, "parsing", "the hook payload", err.Error(),
+		"make the call again; if that fails too, the host's version is not one that guard knows")
 }

@@ -17,6 +17,7 @@ import (
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/broker/store"
 	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
@@ -32,6 +33,8 @@ import (
 // Checkpoints confirms that every machine a call changes can be rewound.
 type Checkpoints interface {
 	Ensure(context.Context, checkpoint.Request) ([]wire.CheckpointInfo, error)
+	Look(context.Context, []catalog.Target) ([]wire.CheckpointInfo, error)
+	Time(context.Context) (time.Time, error)
 	Forget(session string)
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"leaseguard.internal/broker/checkpoint"
 	"leaseguard.internal/internal/agenttest"
+	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
@@ -51,6 +52,7 @@ type stubZVM struct {
 	mu   sync.Mutex
 	hold chan struct{} // if not nil, Ensure waits for it
 	err  error
+	now  time.Time
 	seen int
 }
 
@@ -80,6 +82,18 @@ func (s *stubZVM) Ensure(ctx context.Context, _ checkpoint.Request) ([]wire.Chec
 		}
 	}
 	return []wire.CheckpointInfo{{VM: "app-01", VPG: "VPG-LOCAL", Tag: "t", ID: "7"}}, err
+}
+
+func (s *stubZVM) Look(_ context.Context, targets []catalog.Target) ([]wire.CheckpointInfo, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []wire.CheckpointInfo{{VM: targets[0].Name, VPG: "VPG-LOCAL"}}, s.err
+}
+
+func (s *stubZVM) Time(context.Context) (time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now, s.err
 }
 
 func (s *stubZVM) Forget(string) {}

@@ -28,6 +28,8 @@
 //	receive.go     the bytes of a request, within a share of the memory
 //	event.go       one hook event from payload to answer
 //	decide.go      the decision table, row by row
+//	protect.go     the rows of a call that changes machines
+//	explain.go     the same table for a call that nobody made
 //	classify.go    verdicts and reasons that several rows share
 //	own.go         is the event the host's own?
 //	observe.go     what tells of lost context
@@ -39,6 +41,7 @@
 //	roles.go       who may give them
 //	passphrase.go  what an operator has to know to raise authority, if set
 //	grant.go       the orders that raise authority, and revoke
+//	inspect.go     a checkpoint by hand, and what the ZVM says
 //	leases.go      the only writer of leases
 //	kill.go        the end of what a session left running
 //	fence.go       a cgroup for each session

@@ -54,8 +54,15 @@ func (b *Broker) serveOperator(ctx context.Context, conn *peer.Conn, g guest) {
 		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "reading", "the request", err.Error(), "use the guard that belongs to this broker")})
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, verbTime)
+	within := verbTime
+	if ctl.Verb == wire.VerbCheckpoint {
+		within = b.settings().config.Checkpoint.Timeout + reserve
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	if ctl.Verb == wire.VerbCheckpoint {
+		defer conn.CancelOnHangup(cancel)() // who is gone needs none; all else is done all the same
+	}
 	b.result(conn, b.perform(ctx, p, groups, caller, ctl, req.Body))
 }
 

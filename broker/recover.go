@@ -18,7 +18,7 @@ import (
 // recoveryTool is the name under which the host offers the session's own
 // recovery tool. The server's part can't be guessed by a project.
 func recoveryTool(s *session.Session) string {
-	if s.Server == "" {
+	if s == nil || s.Server == "" {
 		return ""
 	}
 	return "mcp__" + s.Server + "__recover"

@@ -58,6 +58,8 @@ func (b *Broker) sessionVerb(ctx context.Context, p peer.Peer, ctl wire.Control,
 	switch ctl.Verb {
 	case wire.VerbStatus: // in system mode no session opens the other socket
 		return wire.Result{Status: b.status(s)}
+	case wire.VerbExplain:
+		return b.explain(ctx, s, path, ctl, body, b.unasked)
 	case wire.VerbProofKnown, wire.VerbProofDone:
 		return b.proof(p, s, ctl)
 	case wire.VerbContext, wire.VerbRecoverBegin, wire.VerbRecoverPromote:

@@ -20,6 +20,7 @@ import (
 // be an operator.
 type caller struct {
 	session *session.Session // it is inside this one
+	path    []session.Step   // from it up to the session's anchor
 	refused string           // why it is no operator, although it is in no session
 }
 
@@ -33,10 +34,10 @@ func (b *Broker) groupsOf(conn *peer.Conn) ([]uint32, error) {
 
 // identify proves that the peer is an operator, or finds what it is.
 func (b *Broker) identify(p peer.Peer, groups []uint32) caller {
-	s, _, err := b.sessions.Find(p.Process())
+	s, path, err := b.sessions.Find(p.Process())
 	switch {
 	case err == nil:
-		return caller{session: s}
+		return caller{session: s, path: path}
 	case !errors.Is(err, session.ErrNotRegistered):
 		return caller{refused: "its ancestors could not be proved: " + err.Error()}
 	}
@@ -107,10 +108,17 @@ func (b *Broker) perform(ctx context.Context, p peer.Peer, groups []uint32, was 
 	switch {
 	case now.session != nil && now.session == was.session && ctl.Verb == wire.VerbStatus:
 		return wire.Result{Status: b.status(now.session)}
+	case now.session != nil && now.session == was.session && ctl.Verb == wire.VerbExplain:
+		return b.explain(ctx, now.session, now.path, ctl, body, b.unasked)
 	case now.session != nil:
 		return b.notOperator(p, ctl, "the caller is inside session "+now.session.ID)
-	case now.refused != "" || was != (caller{}):
+	case now.refused != "" || was.session != nil || was.refused != "":
 		return b.notOperator(p, ctl, cmp.Or(now.refused, was.refused, "its session has ended"))
+	}
+	switch ctl.Verb {
+	case wire.VerbExplain, wire.VerbCheckpoint, wire.VerbInspect:
+		return b.askZVM(ctx, p, ctl, body)
+	default:
 	}
 	r := b.verb(ctx, ctl, body)
 	if r.Error != nil && r.Error.Code == string(verdict.PassphraseWrong) {

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"time"
 
 	"leaseguard.internal/broker"
 	"leaseguard.internal/broker/checkpoint"
+	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
@@ -24,6 +26,12 @@ type stubbed struct{}
 func (stubbed) Ensure(_ context.Context, r checkpoint.Request) ([]wire.CheckpointInfo, error) {
 	return []wire.CheckpointInfo{{VM: r.Targets[0].Name, VPG: "VPG-LOCAL", VPGID: "3f1c", Tag: "guard 0123456789abcdef", ID: "7", Time: clock.System{}.Wall()}}, nil
 }
+
+func (stubbed) Look(context.Context, []catalog.Target) ([]wire.CheckpointInfo, error) {
+	return nil, nil
+}
+
+func (stubbed) Time(context.Context) (time.Time, error) { return clock.System{}.Wall(), nil }
 
 func (stubbed) Forget(string) {}
 

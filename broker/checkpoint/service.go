@@ -93,24 +93,27 @@ func New(zvm ZVM, clk clock.Clock, opt Options) *Service {
 func (s *Service) Ensure(ctx context.Context, req Request) ([]wire.CheckpointInfo, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.opt.Timeout)
 	defer cancel()
-	if len(req.Targets) == 0 {
-		return nil, &Refusal{Code: verdict.CheckpointFailed, Object: "the call", Cause: "it names no machine", Next: "name the machine in the call"}
-	}
-	groups, unknown, refusal := s.resolve(ctx, req.Targets)
-	if refusal == nil {
-		refusal = s.inspectAll(ctx, req, groups)
-	}
+	groups, unknown, refusal := s.prepare(ctx, req)
 	if refusal == nil {
 		refusal = s.insertAll(ctx, req, groups)
 	}
 	if refusal != nil {
 		return nil, refusal
 	}
-	infos := describe(groups)
-	if unknown != nil {
-		return infos, unknown
+	return outcome(groups, unknown)
+}
+
+// prepare looks up the machines and judges their VPGs, up to where an insert would
+// come.
+func (s *Service) prepare(ctx context.Context, req Request) (groups []*group, unknown, refusal *Refusal) {
+	if len(req.Targets) == 0 {
+		return nil, nil, &Refusal{Code: verdict.CheckpointFailed, Object: "the call", Cause: "it names no machine", Next: "name the machine in the call"}
 	}
-	return infos, nil
+	groups, unknown, refusal = s.resolve(ctx, req.Targets)
+	if refusal == nil {
+		refusal = s.inspectAll(ctx, req, groups)
+	}
+	return groups, unknown, refusal
 }
 
 // insertAll has a checkpoint taken of every group that hasn't one, all at once.
@@ -137,6 +140,15 @@ func (s *Service) insertAll(ctx context.Context, req Request, groups []*group) *
 		s.memory.put(req, g, in.sealed)
 	}
 	return nil
+}
+
+// outcome is what there is for the machines that Zerto knows, beside what it says
+// of one that it doesn't.
+func outcome(groups []*group, unknown *Refusal) ([]wire.CheckpointInfo, error) {
+	if unknown != nil {
+		return describe(groups), unknown
+	}
+	return describe(groups), nil
 }
 
 // describe lists what was confirmed, in the order of machines and VPGs.

@@ -27,8 +27,20 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
-// requestTimeout bounds one request whose context has no earlier deadline.
-const requestTimeout = 30 * time.Second
+// requestTimeout bounds one request whose context has no earlier deadline;
+// checkpointTimeout one that waits for a checkpoint, which checkpoint.timeout
+// bounds in the broker, by 570 s at most.
+const (
+	requestTimeout    = 30 * time.Second
+	checkpointTimeout = 600 * time.Second
+)
+
+func timeoutOf(verb wire.Verb) time.Duration {
+	if verb == wire.VerbCheckpoint {
+		return checkpointTimeout
+	}
+	return requestTimeout
+}
 
 // maxResult bounds the broker's answer: a status of every session fits.
 const maxResult = 64 << 20
@@ -100,7 +112,7 @@ func (c *Client) Do(ctx context.Context, ctl wire.Control, body []byte) (wire.Re
 
 // once sends a request on a connection of its own.
 func (c *Client) once(ctx context.Context, ctl wire.Control, body []byte) (wire.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(ctl.Verb))
 	defer cancel()
 	conn, err := peer.Dial(ctx, c.socket, c.paths.BrokerUID)
 	if c.closed && errors.Is(err, fs.ErrPermission) {

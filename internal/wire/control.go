@@ -33,6 +33,14 @@ const (
 	// VerbPassphrase sets, changes or, without new_passphrase, removes the
 	// operators' passphrase.
 	VerbPassphrase Verb = "passphrase"
+
+	// VerbExplain says what would become of a call, whose input is the frame's
+	// body, and does nothing. A session asks it of itself alone.
+	VerbExplain Verb = "explain"
+	// VerbCheckpoint takes a checkpoint of the machine vm, and confirms it.
+	VerbCheckpoint Verb = "checkpoint"
+	// VerbInspect asks the ZVM about itself and the machines of guard.toml.
+	VerbInspect Verb = "inspect"
 )
 
 // Control is the JSON of a control request. Which fields count depends on the
@@ -53,6 +61,10 @@ type Control struct {
 
 	Passphrase    Secret `json:"passphrase,omitempty"`     // of the operator, with what raises authority
 	NewPassphrase Secret `json:"new_passphrase,omitempty"` // passphrase: what it is to be
+
+	Explain    *Explain `json:"explain,omitempty"`
+	VM         string   `json:"vm,omitempty"`        // checkpoint
+	Identifier bool     `json:"identifier,omitzero"` // checkpoint: vm is no name but an identifier of Zerto's
 }
 
 // Secret is text that no print of a request shows.
@@ -103,6 +115,10 @@ type Result struct {
 	Ended    []Ended   `json:"ended,omitempty"` // revoke with kill: one for each of Revoked
 	Warnings []string  `json:"warnings,omitempty"`
 	Time     time.Time `json:"time"`
+
+	Explained   *Explained       `json:"explained,omitempty"`
+	Checkpoints []CheckpointInfo `json:"checkpoints,omitempty"`
+	ZVM         *ZVM             `json:"zvm,omitempty"`
 }
 
 // Error is a refusal: a stable code and a sentence that ends with the remedy.

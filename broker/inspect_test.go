@@ -1,0 +1,105 @@
+package broker
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"leaseguard.internal/broker/checkpoint"
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/catalog"
+	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+)
+
+var stubRefusal = checkpoint.Refusal{Code: verdict.CheckpointUnsupported, Object: `VM "x"`, Cause: "why", Next: "what helps"}
+
+// TestCheckpointByHand: an operator's checkpoint is confirmed as any other, and
+// recorded whatever comes of it; it gives no session anything to reuse.
+func TestCheckpointByHand(t *testing.T) {
+	f := newFixture(t, nil)
+	r := f.operate(wire.Control{Verb: wire.VerbCheckpoint, VM: "app-01"})
+	if r.Error != nil || len(r.Checkpoints) != 1 || r.Checkpoints[0].ID != "7" {
+		t.Errorf("%+v, %v", r.Checkpoints, r.Error)
+	}
+	if n := f.found(audit.EventBroker, "checkpoint_confirmed", ""); n != 1 {
+		t.Errorf("%d records of it", n)
+	}
+	f.zvm.set(nil, &stubRefusal)
+	r = f.operate(wire.Control{Verb: wire.VerbCheckpoint, VM: "x"})
+	if codeOf(r) != verdict.CheckpointUnsupported || r.Error.Message != `guard: checkpoint_unsupported: protecting VM "x": why. Next: what helps` || r.Checkpoints != nil {
+		t.Errorf("%+v, %v", r.Checkpoints, r.Error)
+	}
+	if n := f.found(audit.EventBroker, "checkpoint_unsupported", "why"); n != 1 {
+		t.Errorf("%d records of it", n)
+	}
+	f.zvm.set(nil, errors.New("boom"))
+	if r := f.operate(wire.Control{Verb: wire.VerbCheckpoint, VM: "x", Identifier: true}); codeOf(r) != verdict.CheckpointFailed || !strings.Contains(r.Error.Message, "boom") {
+		t.Errorf("%v", r.Error)
+	}
+	if r := f.operate(wire.Control{Verb: wire.VerbCheckpoint}); codeOf(r) != verdict.BadRequest {
+		t.Errorf("no machine: %v", r.Error)
+	}
+}
+
+// TestCheckpointWithoutZVM: there is nothing to take one of.
+func TestCheckpointWithoutZVM(t *testing.T) {
+	f := newFixture(t, nil, func(o *Options) { o.Checkpoints = nil })
+	if r := f.operate(wire.Control{Verb: wire.VerbCheckpoint, VM: "app-01"}); codeOf(r) != verdict.CheckpointFailed || !strings.Contains(r.Error.Message, "[zvm]") {
+		t.Errorf("%v", r.Error)
+	}
+	if r := f.operate(wire.Control{Verb: wire.VerbInspect}); r.ZVM == nil || r.ZVM.URL != "" || r.ZVM.Fault != nil || len(r.ZVM.Machines) != 0 {
+		t.Errorf("%+v, %v", r.ZVM, r.Error)
+	}
+}
+
+// TestInspect: what the ZVM says of itself and of each machine that guard.toml
+// names, each once.
+func TestInspect(t *testing.T) {
+	f := newFixture(t, func(c *config.Config) {
+		c.Tools = []catalog.Entry{
+			{Match: "mcp__a__*", Class: catalog.Mutating, VM: []string{"app-01", "db-01"}, VMKind: catalog.ByName},
+			{Match: "mcp__b__*", Class: catalog.Mutating, VMArg: "vm", VMKind: catalog.ByName},
+			{Match: "mcp__c__*", Class: catalog.Mutating, VM: []string{"db-01"}, VPG: "G", VMKind: catalog.ByName},
+		}
+	})
+	f.zvm.now = f.clock.Wall().Add(90 * time.Second)
+	z := f.operate(wire.Control{Verb: wire.VerbInspect}).ZVM
+	if z == nil || z.Fault != nil || z.SkewMS != 90_000 {
+		t.Fatalf("%+v", z)
+	}
+	var names []string
+	for _, m := range z.Machines {
+		names = append(names, m.Name+" of "+m.From)
+		if m.Fault != nil || len(m.VPGs) != 1 || m.VPGs[0] != "VPG-LOCAL" {
+			t.Errorf("%+v", m)
+		}
+	}
+	if got, want := strings.Join(names, ", "), "app-01 of checkpoint.self, db-01 of mcp__a__*, db-01 of mcp__c__*"; got != want {
+		t.Errorf("machines %s, want %s", got, want)
+	}
+	f.zvm.set(nil, &stubRefusal)
+	if z := f.operate(wire.Control{Verb: wire.VerbInspect}).ZVM; z.Fault == nil || z.Fault.Next != "what helps" || len(z.Machines) != 0 {
+		t.Errorf("%+v", z)
+	}
+	if n := f.zvm.asked(); n != 0 {
+		t.Errorf("%d inserts", n)
+	}
+}
+
+// TestNoSessionInspects: what an operator may ask, no process of a session may.
+func TestNoSessionInspects(t *testing.T) {
+	f := newFixture(t, nil)
+	f.session()
+	for _, verb := range []wire.Verb{wire.VerbCheckpoint, wire.VerbInspect} {
+		if r := f.operate(wire.Control{Verb: verb, VM: "app-01"}); codeOf(r) != verdict.NotOperator {
+			t.Errorf("%s: %v", verb, r.Error)
+		}
+	}
+	s := f.sessions.All()[0]
+	if r := f.operate(wire.Control{Verb: wire.VerbExplain, Explain: &wire.Explain{Tool: "Bash"}}); r.Explained == nil || r.Explained.Session != s.ID {
+		t.Errorf("its own explanation: %+v", r)
+	}
+}
