@@ -29,6 +29,25 @@ const (
 // object keeps the raw values of a JSON object.
 type object map[string]jsontext.Value
 
+// largest is the key with the longest value.
+func (o object) largest() (key string, size int) {
+	for k, v := range o {
+		if len(v) > size || len(v) == size && k < key {
+			key, size = k, len(v)
+		}
+	}
+	return key, size
+}
+
+// marshal writes what the client is given, always in the same order.
+func marshal(what string, v any) ([]byte, error) {
+	text, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", what, err)
+	}
+	return text, nil
+}
+
 // userFile is one of them, read.
 type userFile struct {
 	path string
@@ -36,9 +55,18 @@ type userFile struct {
 	top  object
 }
 
-// readUser reads a JSON object of the user's. A link is followed, as the client
-// does; a pipe or device is refused and blocks nothing. No file is no error.
+// readUser reads a JSON object of the user's. No file is no error.
 func readUser(path string, limit int64) (userFile, error) {
+	u, err := readFile(path, limit)
+	if err != nil || u.data == nil {
+		return u, err
+	}
+	return u, u.parse()
+}
+
+// readFile reads a file of the user's. A link is followed, as the client does; a
+// pipe or device is refused and blocks nothing. No file is no error, and no data.
+func readFile(path string, limit int64) (userFile, error) {
 	u := userFile{path: path}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0) // #nosec G304 -- where the client looks for it
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,7 +87,7 @@ func readUser(path string, limit int64) (userFile, error) {
 	if int64(len(u.data)) > limit {
 		return u, u.bad("", fmt.Sprintf("it has more than %d bytes", limit))
 	}
-	return u, u.parse()
+	return u, nil
 }
 
 func (u *userFile) parse() error {
