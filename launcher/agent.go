@@ -42,6 +42,7 @@ type agent interface {
 // agents are the runtimes that can be launched by name.
 var agents = map[string]func(AgentLaunch) agent{
 	"claude": newClaude,
+	"pi":     newPi,
 }
 
 // Agent launches a runtime by its name. It returns only when it could not:
@@ -107,6 +108,16 @@ func (c *common) lookup(name string) string {
 		}
 	}
 	return value
+}
+
+// serverEnv is what guard mcp needs to find the broker.
+func (c *common) serverEnv() (env []string) {
+	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
+		if value := c.lookup(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
 }
 
 // once runs the proof of that digest, unless the broker knows that it was done

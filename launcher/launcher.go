@@ -5,9 +5,10 @@
 //
 // The registration's connection is close-on-exec and open until then: its end,
 // while the process lives, tells the broker that the runtime runs. The process
-// becomes a child subreaper, so that orphans stay below the anchor, and hands
-// on no file descriptor but 0 to 2 and no secret: a session's id and generation
-// stand in the environment as a cross-check that can only refuse.
+// becomes a child subreaper, so that orphans stay below the anchor, and hands on
+// no secret and no file descriptor but 0 to 2 and, for Pi, its sealed extension: a
+// session's id and generation stand in the environment as a cross-check that can
+// only refuse.
 //
 // It doesn't stop a process from starting a runtime without it: that is what
 // guard-lint and the runtime's own managed settings are for.
@@ -136,9 +137,14 @@ func environ(env []string, s wire.Session) []string {
 
 // become is the point of no return: what it changes of the process is the
 // runtime's from here on.
-func become(path string, argv, env []string) error {
+func become(path string, argv, env []string, keep ...sealed) error {
 	if err := client.CloseOnExec(); err != nil {
 		return err
+	}
+	for _, s := range keep {
+		if err := s.hand(); err != nil {
+			return err
+		}
 	}
 	return fmt.Errorf("executing %s: %w", verdict.Object(path), syscall.Exec(path, argv, env)) // #nosec G204 -- launching is the purpose
 }

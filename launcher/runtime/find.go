@@ -22,6 +22,10 @@ type Program struct {
 	Local   string   // below HOME: where it may be without being in PATH; empty: nowhere
 	Beside  []string // patterns, relative to the directories above a shim
 	Install string   // the command that gets it
+
+	// Script tells the runtime's own script, where it is one; nil: it is a native
+	// program.
+	Script func(path string) bool
 }
 
 // Search says where to look for a runtime's native executable.
@@ -49,6 +53,9 @@ type Identity struct {
 	Size             int64
 	Modified, Change int64 // nanoseconds
 }
+
+// String is the identity as a proof's digest has it.
+func (i Identity) String() string { return fmt.Sprintf("%#v", i) }
 
 // Find looks for the native executable and opens it. A shim is refused with the
 // name of the native program: it would stand between the launcher's process and
@@ -121,11 +128,15 @@ func (s Search) local() (*Client, error) {
 
 // refuseShim says which file to use instead, if one was found.
 func (s Search) refuseShim(shim, real string) error {
-	next := "guard launch " + s.Program.Name + " --client FILE, with the native program's file"
+	next, cause := "guard launch "+s.Program.Name+" --client FILE, with the native program's file", "it is a script that starts the client as another process, which the session would lose"
+	if s.Program.Script != nil {
+		next, cause = s.Program.Install+", then guard launch "+s.Program.Name+" --client FILE, with the script that it put there",
+			"it is not the client's own script, and what it starts would be another process, which the session would lose"
+	}
 	if real != "" {
 		next = "guard launch " + s.Program.Name + " --client " + shellWord(real)
 	}
-	return refuse(verdict.WiringUnproved, "launching", shim, "it is a script that starts the client as another process, which the session would lose", next)
+	return refuse(verdict.WiringUnproved, "launching", shim, cause, next)
 }
 
 // shellWord writes a path so that it can be pasted.
@@ -173,7 +184,7 @@ type kind uint8
 
 const (
 	absent kind = iota
-	native      // an ELF program that isn't guard
+	native      // an ELF program that isn't guard, or the script that a runtime is
 	script      // anything else that can be executed
 	own         // starts guard
 )
@@ -192,7 +203,9 @@ func (s Search) kind(path string) kind {
 		return own
 	}
 	switch {
-	case bytes.HasPrefix(text, []byte("\x7fELF")):
+	case s.Program.Script != nil && s.Program.Script(path):
+		return native
+	case s.Program.Script == nil && bytes.HasPrefix(text, []byte("\x7fELF")):
 		return native
 	case startsGuard(text):
 		return own

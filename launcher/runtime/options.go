@@ -32,6 +32,7 @@ type Table struct {
 	Version  string
 	Options  []Option
 	Commands []string // words that make the client something else than a session
+	Words    bool     // -xyz is one option, not -x with a value or flags behind it
 }
 
 // Use is what the arguments say of the session.
@@ -85,7 +86,7 @@ func (s *scan) next() error {
 		return nil
 	}
 	s.many = false
-	if strings.HasPrefix(a, "--") {
+	if s.table.Words || strings.HasPrefix(a, "--") {
 		return s.option(a, long(a))
 	}
 	return s.short(a)

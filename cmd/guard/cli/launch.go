@@ -24,7 +24,7 @@ that calls guard-gate itself.`,
   guard launch claude -- -p "tidy up the logs"
   guard launch exec -- bash`,
 	})
-	cmd.AddCommand(c.launchClaude(), c.launchExec())
+	cmd.AddCommand(c.launchClaude(), c.launchPi(), c.launchExec())
 	return cmd
 }
 
