@@ -19,6 +19,8 @@ type claude struct {
 	user    host.User
 	env     host.Environment
 	managed []host.Managed
+	effect  host.Effective // what managed comes to
+	held    bool           // managed holds the gate's hooks
 }
 
 func newClaude(l AgentLaunch) agent { return &claude{common: common{AgentLaunch: l}} }
@@ -50,7 +52,9 @@ func (c *claude) prepare() error {
 	if err := c.env.CheckSwitches(); err != nil {
 		return err
 	}
-	c.managed = host.ReadManaged()
+	if err := c.lookManaged(); err != nil {
+		return err
+	}
 	c.client, err = host.Find(host.Search{Program: host.ClaudeProgram, Path: c.lookup("PATH"), Home: c.lookup("HOME"), Self: c.programs.Guard, File: c.File})
 	if err != nil {
 		return err
@@ -100,7 +104,7 @@ func (c *claude) become(res wire.Result) error {
 	if err != nil {
 		return err
 	}
-	args, err := c.install(res.Launch.Server).Args(c.user, servers)
+	args, err := c.sessionInstall(res.Launch.Server).Args(c.user, servers)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 // day with everything as it is now. Reading its settings would show only what
 // we think of them.
 func (c *claude) prove(ctx context.Context, l wire.Launch) error {
-	args, err := c.install(l.Server).ProofArgs(c.user)
+	args, err := c.proofInstall(l.Server).ProofArgs(c.user)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (c *claude) prove(ctx context.Context, l wire.Launch) error {
 			return args, append(c.env.Proof(), "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_API_KEY="+key)
 		},
 		denied:  func(r fakemodel.Result) bool { return r.IsError },
-		blame:   func() string { return host.Blames(c.managed) },
+		blame:   c.effect.Blame,
 		version: func(h http.Header) string { return host.AgentVersion(h.Get("User-Agent")) },
 	}
 	return c.once(ctx, digest, p, func() error {
@@ -52,7 +52,7 @@ func (c *claude) digest(server string) (string, error) {
 	if server != "" {
 		server = "guard"
 	}
-	args, err := c.install(server).ProofArgs(c.user)
+	args, err := c.proofInstall(server).ProofArgs(c.user)
 	if err != nil {
 		return "", err
 	}

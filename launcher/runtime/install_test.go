@@ -134,22 +134,3 @@ func TestDigest(t *testing.T) {
 		}
 	}
 }
-
-func TestManaged(t *testing.T) {
-	dir := tree(t, map[string]string{
-		"managed-settings.json.": "{}", "managed-settings.d/20-b.json.": `{"allowManagedHooksOnly":true}`, "managed-settings.d/10-a.json.": `{"disableAllHooks":"true"}`,
-	})
-	all := readManaged(dir)
-	if len(all) != 3 || !strings.HasSuffix(all[1].Path, "10-a.json") || string(all[0].Data) != "{}" {
-		t.Fatalf("read %+v", all)
-	}
-	if got := Blames(all); got != all[2].Path+" has allowManagedHooksOnly = true" {
-		t.Errorf("blames %q", got)
-	}
-	if got := Blames(all[:2]); got != "" {
-		t.Errorf("blames %q", got)
-	}
-	if got := readManaged(dir + "/none"); len(got) != 0 {
-		t.Errorf("read %+v", got)
-	}
-}

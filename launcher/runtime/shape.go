@@ -109,6 +109,12 @@ func positive(v jsontext.Value, at string) *misfit {
 	return nil
 }
 
+// hookShape is what is known of one hook.
+var hookShape = record(map[string]shape{
+	"type": isText, "command": isText, "args": isTexts, "timeout": positive, "onFailure": isText, "if": isText,
+	"async": isBool, "asyncRewake": isBool, "once": isBool,
+}, "type")
+
 // settingsShape is what is known of settings.json. Keys that it doesn't know
 // are a newer client's business.
 var settingsShape = record(map[string]shape{
@@ -124,10 +130,7 @@ var settingsShape = record(map[string]shape{
 	}),
 	"hooks": mapOf(listOf(record(map[string]shape{
 		"matcher": isText,
-		"hooks": listOf(record(map[string]shape{
-			"type": isText, "command": isText, "args": isTexts, "timeout": positive, "onFailure": isText, "if": isText,
-			"async": isBool, "asyncRewake": isBool, "once": isBool,
-		}, "type")),
+		"hooks":   listOf(hookShape),
 	}, "hooks"))),
 })
 

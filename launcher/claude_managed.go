@@ -1,0 +1,53 @@
+package launcher
+
+import (
+	"fmt"
+	"strings"
+
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/verdict"
+	host "leaseguard.internal/launcher/runtime"
+)
+
+// lookManaged reads what the administrator's settings come to. When they hold the
+// gate's own hooks, for this very broker, those are what the proof has to meet.
+func (c *claude) lookManaged() error {
+	c.managed = host.ReadManaged()
+	c.effect = host.InEffect(c.managed)
+	missing := c.effect.Missing(c.install(""))
+	c.held = len(missing) == 0
+	if c.Paths.Mode != paths.System {
+		return nil
+	}
+	if len(c.effect.Loose) > 0 {
+		f := c.effect.Loose[0]
+		return refuse(verdict.WiringUnproved, "relying on", f.File, f.What, "as root: "+f.Next)
+	}
+	if !c.held {
+		why := c.effect.Blame()
+		if why != "" {
+			why = " (" + why + ")"
+		}
+		c.Warn(fmt.Sprintf("the managed settings of this machine don't ask the gate on %s%s; this session brings hooks of its own; as root: guard init --system", strings.Join(missing, ", "), why))
+	}
+	return nil
+}
+
+// proofInstall is what the proof brings: where the administrator's settings hold
+// the hooks, none, so that only these can ask the gate.
+func (c *claude) proofInstall(server string) host.Install {
+	in := c.install(server)
+	in.Bare = c.held
+	return in
+}
+
+// sessionInstall is what the session brings: hooks too, also where managed ones
+// silence them. Settings that a service sends to the client put managed files
+// out of effect, whatever they say, and managed files can go; then these are
+// left. Where they would run beside managed ones, each call would be judged
+// twice.
+func (c *claude) sessionInstall(server string) host.Install {
+	in := c.install(server)
+	in.Bare = c.held && c.effect.Only == ""
+	return in
+}
