@@ -66,16 +66,21 @@ func (c Command) outsideByEnv() error {
 	return nil
 }
 
-// status asks for everything that this process may see. A session in system mode
-// can't open the operators' socket, and sees itself through its own.
-func (o operator) status() (*wire.Status, error) {
-	ctl := wire.Control{Verb: wire.VerbStatus}
-	res, err := o.Do(o.ctx, ctl, nil)
+// self asks what a session may ask of itself too. In system mode it can't open the
+// operators' socket, and does so through its own.
+func (o operator) self(ctl wire.Control, body []byte) (wire.Result, error) {
+	res, err := o.Do(o.ctx, ctl, body)
 	if o.inside != nil && client.Refused(err, verdict.NotOperator) {
-		if own, ownErr := o.inside.Do(o.ctx, ctl, nil); ownErr == nil {
-			res, err = own, nil
+		if own, ownErr := o.inside.Do(o.ctx, ctl, body); ownErr == nil {
+			return own, nil
 		}
 	}
+	return res, err
+}
+
+// status asks for everything that this process may see.
+func (o operator) status() (*wire.Status, error) {
+	res, err := o.self(wire.Control{Verb: wire.VerbStatus}, nil)
 	if err != nil {
 		return nil, err
 	}
