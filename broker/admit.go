@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/peer"
@@ -52,8 +53,12 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 		return busyVerdict("the broker", "as many payloads as it can hold are being parsed"), false
 	}
 	event, err := dialect.Parse(c.host, c.role, payload)
+	if err == nil {
+		err = namesFit(event)
+	}
 	if err != nil {
-		if c.session != nil && c.own && c.role == wire.RoleDecide {
+		// A host sends something: any tool can end as a gate that reads nothing.
+		if c.session != nil && c.own && c.role == wire.RoleDecide && len(payload) > 0 {
 			c.session.Unparsed()
 		}
 		return unreadable(err), false
@@ -66,6 +71,17 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 		give()
 	}
 	return verdict.Verdict{}, true
+}
+
+// namesFit refuses names and ids that no host makes so long. All that follows keeps,
+// quotes and compares them, in memory that isn't accounted for any more.
+func namesFit(ev dialect.Event) error {
+	for _, name := range []string{ev.HostSession, ev.Tool, ev.ToolUse, ev.Agent, ev.AgentType, ev.Cwd, ev.Source, ev.Mode} {
+		if len(name) > maxName {
+			return fmt.Errorf("%s has %d bytes, and a name may have %d", verdict.Object(name[:64]), len(name), maxName)
+		}
+	}
+	return nil
 }
 
 func unreadable(err error) verdict.Verdict {

@@ -24,6 +24,7 @@ const (
 	maxSmall          = 64 << 20            // of these, such of small payloads, as nearly all are
 	smallBody         = 64 << 10            // payloads up to this are small
 	maxBodies         = 4 * wire.MaxPayload // of one session's large payloads
+	maxName           = 4096                // bytes of a name, an id or a directory in a payload
 	maxParsing        = 8                   // payloads parsed at once: parsing takes many times their size
 	firstChunk        = 64 << 10            // bytes of a body that are read before more memory is taken
 	keepInput         = 1 << 20             // inputs up to this are kept apart from their payload while a call waits
