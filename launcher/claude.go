@@ -41,8 +41,12 @@ func (c *claude) prepare() error {
 	if c.use, err = host.Claude.CheckArgs(c.Argv, c.config.Launch.AllowFlags); err != nil {
 		return err
 	}
+	dir, err := workingDir()
+	if err != nil {
+		return err
+	}
 	pass := c.config.Session.EnvPass
-	if c.user, err = host.LoadUser(c.lookup, pass); err != nil {
+	if c.user, err = host.LoadUser(c.lookup, pass, dir); err != nil {
 		return err
 	}
 	if err := c.user.CheckRemote(); err != nil {
@@ -76,6 +80,12 @@ func (c *claude) tell() {
 	if len(c.user.Left) > 0 {
 		c.Warn("not taken over from " + verdict.Object(c.user.SettingsFile) + ": " + strings.Join(c.user.Left, ", "))
 	}
+	for _, note := range c.user.Notes {
+		c.Warn(note)
+	}
+	if len(c.user.Memory) > 0 && c.use.PromptFile {
+		c.Warn("not taken over: the user's instructions, since --append-system-prompt-file takes their place")
+	}
 	if dir, err := workingDir(); err == nil {
 		if files := host.ProjectFiles(dir); len(files) > 0 {
 			c.Warn("project settings are not loaded: " + strings.Join(files, ", "))
@@ -90,21 +100,17 @@ func (c *claude) install(server string) host.Install {
 		Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
 		Budget: c.config.Launch.Budget, Server: server,
 	}
-	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"} {
-		if value := c.lookup(name); value != "" {
-			in.ServerEnv = append(in.ServerEnv, name+"="+value)
-		}
-	}
+	in.ServerEnv = c.serverEnv()
 	return in
 }
 
 // become turns this process into the client that was proved.
 func (c *claude) become(res wire.Result) error {
-	servers, err := c.serversFile(res.Session.ID)
+	files, err := c.files(res.Session.ID)
 	if err != nil {
 		return err
 	}
-	args, err := c.sessionInstall(res.Launch.Server).Args(c.user, servers)
+	args, err := c.sessionInstall(res.Launch.Server).Args(c.user, files)
 	if err != nil {
 		return err
 	}
@@ -118,19 +124,29 @@ func (c *claude) become(res wire.Result) error {
 	return become(c.client.Path, argv, environ(c.env.Vars, *res.Session))
 }
 
-// serversFile writes the user's MCP servers, which may hold secrets, to a file
-// of this session's own.
-func (c *claude) serversFile(session string) (string, error) {
-	if len(c.user.Servers) == 0 {
-		return "", nil
+// files writes what the client reads and what stands in no argument, since it may
+// hold secrets: the user's MCP servers and instructions.
+func (c *claude) files(session string) (f host.Files, err error) {
+	if len(c.user.Servers) > 0 {
+		text, err := c.user.ServersFile()
+		if err != nil {
+			return f, err
+		}
+		if f.Servers, err = c.file(session, "mcp.json", text); err != nil {
+			return f, err
+		}
 	}
-	text, err := c.user.ServersFile()
-	if err != nil {
-		return "", err
+	if len(c.user.Memory) > 0 && !c.use.PromptFile {
+		f.Memory, err = c.file(session, "memory.md", c.user.Memory)
 	}
+	return f, err
+}
+
+// file writes a file of this session's own.
+func (c *claude) file(session, name string, text []byte) (string, error) {
 	root, err := c.Paths.Private(c.lookup, uint32(os.Getuid())) // #nosec G115 -- the kernel's uids are 32 bits
 	if err != nil {
 		return "", err
 	}
-	return privateFile(filepath.Join(root, "sessions"), session, "mcp", text)
+	return privateFile(filepath.Join(root, "sessions"), session, name, text)
 }

@@ -421,7 +421,7 @@ func TestPrivateFilesAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	path, err := privateFile(root, "new", "mcp", []byte("text"))
+	path, err := privateFile(root, "new", "mcp.json", []byte("text"))
 	if err != nil {
 		t.Fatal(err)
 	}

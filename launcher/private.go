@@ -28,7 +28,8 @@ func privateFile(root, session, name string, text []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("%s-%d-%d.json", name, os.Getpid(), start))
+	ext := filepath.Ext(name)
+	path := filepath.Join(dir, fmt.Sprintf("%s-%d-%d%s", strings.TrimSuffix(name, ext), os.Getpid(), start, ext))
 	_ = os.Remove(path)                                                                   // of an earlier try of this very process
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600) // #nosec G304 -- below the broker's own directory, which was checked
 	if err != nil {
@@ -61,7 +62,7 @@ func sweep(root string) {
 
 // ended says whether the process that a file's name holds is gone.
 func ended(file string) bool {
-	parts := strings.Split(strings.TrimSuffix(file, ".json"), "-")
+	parts := strings.Split(strings.TrimSuffix(file, filepath.Ext(file)), "-")
 	if len(parts) != 3 {
 		return false
 	}

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"fmt"
+	"maps"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -56,14 +58,45 @@ type matcher struct {
 	Hooks   []hook `json:"hooks"`
 }
 
-// Args are guard's own arguments for the client, each in one piece. servers is
-// the file of the user's MCP servers; empty: none.
-func (in Install) Args(u User, servers string) ([]string, error) {
+// promptFile is the client's option for a file behind its own prompt. The last
+// one counts, so a user's own takes the place of guard's.
+const promptFile = "--append-system-prompt-file"
+
+// Files are the session's own files for what stands in no argument; empty: none.
+type Files struct {
+	Servers string // the user's MCP servers
+	Memory  string // the user's instructions
+}
+
+// Args are guard's own arguments for the client, each in one piece.
+func (in Install) Args(u User, files Files) ([]string, error) {
+	args, err := in.args(u)
+	if err != nil {
+		return nil, err
+	}
+	if files.Servers != "" {
+		args = append(args, "--mcp-config="+files.Servers)
+	}
+	if files.Memory != "" {
+		args = append(args, promptFile+"="+files.Memory)
+	}
+	return args, nil
+}
+
+// args are those that a proof has too, but for what only the session may run.
+func (in Install) args(u User) ([]string, error) {
 	text, err := in.settings(u)
 	if err != nil {
 		return nil, err
 	}
 	args := []string{"--settings=" + text, "--setting-sources=", "--strict-mcp-config"}
+	agents, err := u.agentsArg(filepath.Join(filepath.Dir(u.SettingsFile), "agents"))
+	if err != nil {
+		return nil, err
+	}
+	if agents != "" {
+		args = append(args, agents)
+	}
 	if in.Server != "" {
 		config, err := in.serverConfig()
 		if err != nil {
@@ -71,50 +104,60 @@ func (in Install) Args(u User, servers string) ([]string, error) {
 		}
 		args = append(args, "--mcp-config="+config)
 	}
-	if servers != "" {
-		args = append(args, "--mcp-config="+servers)
-	}
 	return args, nil
 }
 
 // settings is the one settings object that the client reads. Given as text, it
 // is read once: no edit of any file changes it afterwards.
 func (in Install) settings(u User) (string, error) {
-	permissions := object{}
-	for key, value := range u.Permissions {
-		permissions[key] = value
-	}
+	permissions := maps.Clone(u.Permissions)
 	if in.Server != "" {
-		allow, err := withTool(u.Permissions["allow"], "mcp__"+in.Server+"__"+recoverTool)
+		allow, err := withTool(permissions["allow"], "mcp__"+in.Server+"__"+recoverTool)
 		if err != nil {
 			return "", err
+		}
+		if permissions == nil {
+			permissions = object{}
 		}
 		permissions["allow"] = allow
 	}
 	s := map[string]any{}
-	if !in.Bare {
-		s["hooks"] = in.hooks()
-	}
 	for key, value := range u.More {
 		s[key] = value
 	}
-	if u.Model != nil {
-		s["model"] = u.Model
+	if u.KeyHelper != nil {
+		s[keyHelper] = u.KeyHelper
+	}
+	if !in.Bare {
+		s["hooks"] = in.hooks()
 	}
 	if len(permissions) > 0 {
 		s["permissions"] = permissions
 	}
-	text, err := json.Marshal(s, json.Deterministic(true))
+	text, err := marshal("the session's settings", s)
 	if err != nil {
-		return "", fmt.Errorf("writing the session's settings: %w", err)
+		return "", err
 	}
 	if len(text)+len("--settings=") > maxArgument {
-		key, size := largest(u)
-		return "", refuse(verdict.ConfigInvalid, "taking over the settings of", u.SettingsFile,
-			fmt.Sprintf("they are %d bytes long, and the kernel takes %d in one argument; the largest key is %s with %d", len(text), maxArgument, key, size),
-			"make "+key+" in "+shellWord(u.SettingsFile)+" shorter")
+		return "", u.tooLong(len(text))
 	}
 	return string(text), nil
+}
+
+// tooLong names the key that is to blame.
+func (u User) tooLong(size int) error {
+	all := maps.Clone(u.More)
+	if all == nil {
+		all = object{}
+	}
+	all[keyHelper] = u.KeyHelper
+	for key, value := range u.Permissions {
+		all["permissions."+key] = value
+	}
+	key, largest := all.largest()
+	return refuse(verdict.ConfigInvalid, "taking over the settings of", u.SettingsFile,
+		fmt.Sprintf("they are %d bytes long, and the kernel takes %d in one argument; the largest key is %s with %d", size, maxArgument, verdict.Clean(key), largest),
+		"make "+verdict.Clean(key)+" in "+shellWord(u.SettingsFile)+" shorter")
 }
 
 // hooks are the gate's own entries, one for each event.
@@ -149,16 +192,6 @@ func withTool(list jsontext.Value, tool string) (jsontext.Value, error) {
 	return json.Marshal(append(tools, tool))
 }
 
-func largest(u User) (string, int) {
-	key, size := "model", len(u.Model)
-	for k, v := range u.Permissions {
-		if len(v) > size || len(v) == size && k < key {
-			key, size = "permissions."+k, len(v)
-		}
-	}
-	return key, size
-}
-
 // serverConfig names guard's own MCP server. It is loaded before the first
 // request, so that the model can call its tool without a search for it.
 func (in Install) serverConfig() (string, error) {
@@ -176,23 +209,15 @@ func (in Install) serverConfig() (string, error) {
 	return string(text), nil
 }
 
-// ServersFile is the text of the file with the user's MCP servers. They may
-// hold secrets, so they are in no argument.
-func (u User) ServersFile() ([]byte, error) {
-	text, err := json.Marshal(map[string]any{"mcpServers": u.Servers}, json.Deterministic(true))
-	if err != nil {
-		return nil, fmt.Errorf("writing the list of MCP servers: %w", err)
-	}
-	return text, nil
-}
-
 // proofArgs make the client ask its model once, with nobody there and nothing
 // kept.
 var proofArgs = []string{"--no-session-persistence", "--output-format=json", "-p", "Call the tool that you are told to."}
 
 // ProofArgs are the arguments of the proof: guard's own, with its own MCP server
-// alone, and an unattended question.
+// alone, without the command that prints the user's credential, and an
+// unattended question.
 func (in Install) ProofArgs(u User) ([]string, error) {
-	args, err := in.Args(u, "")
+	u.KeyHelper = nil
+	args, err := in.args(u)
 	return append(args, proofArgs...), err
 }

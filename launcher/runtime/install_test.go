@@ -16,7 +16,7 @@ var testInstall = Install{
 }
 
 func TestArgs(t *testing.T) {
-	args, err := testInstall.Args(User{}, "")
+	args, err := testInstall.Args(User{}, Files{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,21 +67,22 @@ func TestArgsWithServer(t *testing.T) {
 	in := testInstall
 	in.Server = "guard-0123456789abcdef"
 	u := User{
-		Model: jsontext.Value(`"opus"`), Permissions: object{"allow": jsontext.Value(`["Bash"]`), "deny": jsontext.Value(`["WebFetch"]`)},
-		More:    object{"skipDangerousModePermissionPrompt": jsontext.Value("true")},
-		Servers: object{"vs": jsontext.Value(`{"command":"/s","env":{"SECRET":"s3cret"}}`)},
+		Permissions: object{"allow": jsontext.Value(`["Bash"]`), "deny": jsontext.Value(`["WebFetch"]`)},
+		KeyHelper:   jsontext.Value(`"pass x"`),
+		More:        object{"model": jsontext.Value(`"opus"`), "skipDangerousModePermissionPrompt": jsontext.Value("true")},
+		Servers:     object{"vs": jsontext.Value(`{"command":"/s","env":{"SECRET":"s3cret"}}`)},
 	}
-	args, err := in.Args(u, "/run/x/mcp.json")
+	args, err := in.Args(u, Files{Servers: "/run/x/mcp.json", Memory: "/run/x/memory.md"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"model":"opus"`, `"permissions":{"allow":["Bash","mcp__guard-0123456789abcdef__recover"],"deny":["WebFetch"]}`, `"skipDangerousModePermissionPrompt":true`} {
+	for _, want := range []string{`"apiKeyHelper":"pass x"`, `"model":"opus"`, `"permissions":{"allow":["Bash","mcp__guard-0123456789abcdef__recover"],"deny":["WebFetch"]}`, `"skipDangerousModePermissionPrompt":true`} {
 		if !strings.Contains(args[0], want) {
 			t.Errorf("settings %s lack %s", args[0], want)
 		}
 	}
 	own := `--mcp-config={"mcpServers":{"guard-0123456789abcdef":{"alwaysLoad":true,"args":["mcp","--server","guard-0123456789abcdef"],"command":"/opt/guard/guard","env":{"HOME":"/h","XDG_RUNTIME_DIR":"/run/user/7"},"type":"stdio"}}}`
-	if want := []string{"--setting-sources=", "--strict-mcp-config", own, "--mcp-config=/run/x/mcp.json"}; !slices.Equal(args[1:], want) {
+	if want := []string{"--setting-sources=", "--strict-mcp-config", own, "--mcp-config=/run/x/mcp.json", "--append-system-prompt-file=/run/x/memory.md"}; !slices.Equal(args[1:], want) {
 		t.Errorf("arguments %q, want %q", args[1:], want)
 	}
 	if string(u.Permissions["allow"]) != `["Bash"]` {
@@ -92,7 +93,7 @@ func TestArgsWithServer(t *testing.T) {
 		t.Errorf("servers' file %s, %v", file, err)
 	}
 	proof, err := in.ProofArgs(u)
-	if err != nil || strings.Contains(strings.Join(proof, " "), "mcp.json") || !slices.Contains(proof, "--no-session-persistence") || !slices.Contains(proof, "-p") {
+	if err != nil || strings.Contains(strings.Join(proof, " "), "/run/x/") || strings.Contains(proof[0], "apiKeyHelper") || !slices.Contains(proof, "--no-session-persistence") || !slices.Contains(proof, "-p") {
 		t.Errorf("proof's arguments %q, %v", proof, err)
 	}
 }
@@ -101,8 +102,16 @@ func TestArgsWithServer(t *testing.T) {
 // that makes it so.
 func TestArgsTooLong(t *testing.T) {
 	long := jsontext.Value(`["` + strings.Repeat("x", 140_000) + `"]`)
-	_, err := testInstall.Args(User{SettingsFile: "/h/.claude/settings.json", Permissions: object{"allow": jsontext.Value(`["a"]`), "deny": long}}, "")
+	_, err := testInstall.Args(User{SettingsFile: "/h/.claude/settings.json", Permissions: object{"allow": jsontext.Value(`["a"]`), "deny": long}}, Files{})
 	if reason := refusal(t, err, "config_invalid"); !strings.Contains(reason, "the largest key is permissions.deny with 140004") {
+		t.Errorf("reason %q", reason)
+	}
+	_, err = testInstall.Args(User{SettingsFile: "/h/.claude/settings.json", More: object{"sandbox": long}}, Files{})
+	if reason := refusal(t, err, "config_invalid"); !strings.Contains(reason, "the largest key is sandbox with 140004") {
+		t.Errorf("reason %q", reason)
+	}
+	_, err = testInstall.Args(User{SettingsFile: "/h/.claude/settings.json", Agents: object{"small": jsontext.Value(`{}`), "long": long}}, Files{})
+	if reason := refusal(t, err, "config_invalid"); !strings.Contains(reason, `the largest is "long" with 140004`) || !strings.Contains(reason, "/h/.claude/agents") {
 		t.Errorf("reason %q", reason)
 	}
 }

@@ -91,7 +91,7 @@ func readFile(path string, limit int64) (userFile, error) {
 }
 
 func (u *userFile) parse() error {
-	text := bytes.TrimPrefix(u.data, []byte("\xef\xbb\xbf")) // the client takes that
+	text := bytes.TrimPrefix(u.data, bom)
 	err := json.Unmarshal(text, &u.top)
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	semantic, other := errors.AsType[*json.SemanticError](err)

@@ -38,6 +38,7 @@ type Table struct {
 // Use is what the arguments say of the session.
 type Use struct {
 	Unattended bool // it runs without somebody at a terminal
+	PromptFile bool // a file stands in the place of the one that would hold the user's instructions
 }
 
 // CheckArgs reads the arguments as the client will and refuses what would
@@ -106,6 +107,9 @@ func (s *scan) option(a, name string) error {
 	}
 	if slices.Contains(o.Names, "--print") {
 		s.use.Unattended = true
+	}
+	if name == promptFile {
+		s.use.PromptFile = true
 	}
 	if a != name { // the value stands behind the =
 		return nil

@@ -19,31 +19,52 @@ import (
 type User struct {
 	SettingsFile string // where it would be
 	Settings     []byte // its bytes, for the proof's digest
-	Model        jsontext.Value
 	Permissions  object
-	More         object   // further keys that pass as they are
-	Env          []string // of the env block, name=value, not filtered yet
-	Left         []string // keys of the file that are not taken over
+	More         object         // further keys that pass as they are
+	KeyHelper    jsontext.Value // a command that prints a credential; no proof runs it
+	Env          []string       // of the env block, name=value, not filtered yet
+	Left         []string       // keys of the file that are not taken over
 
-	Servers object   // MCP servers of the user's scope, env blocks filtered
+	Servers object   // MCP servers, env blocks filtered
 	Dropped []string // names dropped from their env blocks
+
+	Memory []byte   // the user's instructions for every project
+	Agents object   // the user's agents, as --agents takes them
+	Notes  []string // what else isn't taken over, a sentence each
 }
 
-// consent is what the client writes down once its user has accepted the mode
-// without permission prompts. Without it a session would ask at each launch.
-const consent = "skipDangerousModePermissionPrompt"
+// Keys of settings.json that have a meaning here.
+const (
+	// consent is what the client writes down once its user has accepted the mode
+	// without permission prompts. Without it a session would ask at each launch.
+	consent   = "skipDangerousModePermissionPrompt"
+	keyHelper = "apiKeyHelper"
+)
 
-// carried are the keys of settings.json that a session has.
-var carried = []string{"$schema", "env", "model", "permissions", consent}
+// plain are the keys of settings.json that a session has as they are: they say
+// what the model is asked and how, or take something away, and name no program.
+var plain = []string{
+	"model", "effortLevel", "maxEffortLevel", "promptCacheTtl", "showThinkingSummaries",
+	"language", "outputStyle", "attribution", "includeCoAuthoredBy",
+	"disableWorkflows", "disableBundledSkills", "sandbox", "cleanupPeriodDays", consent,
+}
 
-// LoadUser reads the user's settings and MCP servers. A file that the client
-// would skip ends the launch, with the place in it.
-func LoadUser(env func(string) string, pass []string) (User, error) {
-	dir, state, err := places(env)
+// read are further keys that this package makes use of.
+var read = []string{"$schema", "env", "permissions", keyHelper, acceptedServers, rejectedServers}
+
+// elsewhere are variables of an env block that say where the client finds its
+// own files. It takes none of them from there itself, and what guard has read and
+// checked has to be what the client finds.
+var elsewhere = []string{"HOME", "CLAUDE_CONFIG_DIR"}
+
+// LoadUser reads the user's own files for a session in dir. A file that the
+// client would skip ends the launch, with the place in it.
+func LoadUser(env func(string) string, pass []string, dir string) (User, error) {
+	base, state, err := places(env)
 	if err != nil {
 		return User{}, err
 	}
-	file, err := readUser(filepath.Join(dir, "settings.json"), maxSettings)
+	file, err := readUser(filepath.Join(base, "settings.json"), maxSettings)
 	if err != nil {
 		return User{}, err
 	}
@@ -53,7 +74,13 @@ func LoadUser(env func(string) string, pass []string) (User, error) {
 			return User{}, err
 		}
 	}
-	return u, u.takeState(state, pass)
+	if err := u.takeState(file.top, state, pass, dir); err != nil {
+		return User{}, err
+	}
+	if err := u.takeMemory(base, env("HOME")); err != nil {
+		return User{}, err
+	}
+	return u, u.takeAgents(filepath.Join(base, "agents"))
 }
 
 // places are the directory of the user's settings and the file of the client's
@@ -79,22 +106,30 @@ func (u *User) takeSettings(f *userFile) error {
 	if err != nil {
 		return err
 	}
-	u.Model = f.top["model"]
 	if p, ok := f.top["permissions"]; ok {
 		if err := json.Unmarshal(p, &u.Permissions); err != nil {
 			return f.bad("permissions", err.Error())
 		}
 	}
-	if value, ok := f.top[consent]; ok {
-		u.More[consent] = value
-	}
-	for key := range f.top {
-		if !slices.Contains(carried, key) {
+	u.KeyHelper = f.top[keyHelper]
+	for key, value := range f.top {
+		switch {
+		case slices.Contains(plain, key):
+			u.More[key] = value
+		case slices.Contains(read, key), key == "hooks" && onlyGates(value):
+		default:
 			u.Left = append(u.Left, key)
 		}
 	}
 	slices.Sort(u.Left)
-	u.Env, err = environment(f, f.top["env"], "env")
+	vars, err := environment(f, f.top["env"], "env")
+	for _, v := range vars {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(elsewhere, name) {
+			u.Dropped = append(u.Dropped, name)
+			continue
+		}
+		u.Env = append(u.Env, v)
+	}
 	return err
 }
 
@@ -125,73 +160,12 @@ func environment(f *userFile, block jsontext.Value, at string) ([]string, error)
 	return all, nil
 }
 
-// takeState reads the MCP servers of the user's own scope, and the consent to the
-// mode without permission prompts, from the client's own state. Servers of a
-// project are not among them.
-func (u *User) takeState(path string, pass []string) error {
-	f, err := readUser(path, maxState)
-	if err != nil {
-		return err
-	}
-	if _, said := u.More[consent]; !said && string(f.top["bypassPermissionsModeAccepted"]) == "true" {
-		u.More[consent] = jsontext.Value("true")
-	}
-	list, ok := f.top["mcpServers"]
-	if !ok {
-		return nil
-	}
-	if err := f.check(serversShape, list, "mcpServers"); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(list, &u.Servers); err != nil {
-		return f.bad("mcpServers", err.Error())
-	}
-	for name, raw := range u.Servers {
-		if u.Servers[name], err = u.filterServer(&f, name, raw, pass); err != nil {
-			return err
-		}
-	}
-	u.Dropped = unique(u.Dropped)
-	return nil
-}
-
-// filterServer takes out of a server's env block what the session itself may
-// not have.
-func (u *User) filterServer(f *userFile, name string, raw jsontext.Value, pass []string) (jsontext.Value, error) {
-	at := "mcpServers." + name
-	var server object
-	if err := json.Unmarshal(raw, &server); err != nil {
-		return nil, f.bad(at, err.Error())
-	}
-	vars, err := environment(f, server["env"], at+".env")
-	if err != nil || len(vars) == 0 {
-		return raw, err
-	}
-	block := map[string]string{}
-	for _, v := range vars {
-		name, value, _ := strings.Cut(v, "=")
-		if !slices.Contains(pass, name) && fits(name, dropped) && !fits(name, kept) {
-			u.Dropped = append(u.Dropped, name)
-			continue
-		}
-		block[name] = value
-	}
-	if server["env"], err = json.Marshal(block, json.Deterministic(true)); err != nil {
-		return nil, f.bad(at+".env", err.Error())
-	}
-	out, err := json.Marshal(server, json.Deterministic(true))
-	if err != nil {
-		return nil, f.bad(at, err.Error())
-	}
-	return out, nil
-}
-
 // ProjectFiles are the settings and instructions of the project in dir that a
 // session doesn't load.
 func ProjectFiles(dir string) []string {
 	var found []string
 	for _, name := range []string{
-		".claude/settings.json", ".claude/settings.local.json", ".mcp.json",
+		".claude/settings.json", ".claude/settings.local.json", projectServers,
 		"CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/agents", ".claude/commands", ".claude/skills",
 	} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {

@@ -17,18 +17,18 @@ func home(dir string) func(string) string {
 
 func TestLoadUser(t *testing.T) {
 	dir := tree(t, map[string]string{
-		".claude/settings.json.": "\xef\xbb\xbf" + `{"$schema":"x","model":"opus","permissions":{"allow":["Bash(ls *)"],"deny":["WebFetch"],"new":1},
-			"env":{"B":"2","A":1,"T":true,"LD_PRELOAD":"/x"},"skipDangerousModePermissionPrompt":true,
+		".claude/settings.json.": "\xef\xbb\xbf" + `{"$schema":"x","model":"opus","language":"latin","apiKeyHelper":"pass x","permissions":{"allow":["Bash(ls *)"],"deny":["WebFetch"],"new":1},
+			"env":{"B":"2","A":1,"T":true,"LD_PRELOAD":"/x","HOME":"/other","CLAUDE_CONFIG_DIR":"/other"},"skipDangerousModePermissionPrompt":true,
 			"hooks":{"Stop":[{"hooks":[{"type":"command","command":"x","timeout":1.5}]}]},"statusLine":{"type":"command"},"neverHeardOf":[{}]}`,
 		".claude.json.": `{"numStartups":3,"mcpServers":{"vs":{"command":"/s","args":["a"],"env":{"K":"v","LD_PRELOAD":"/x","CLAUDE_CODE_SIMPLE":"1"}},"web":{"type":"http","url":"https://x","headers":{"A":"b"}}},
-			"projects":{"/p":{"mcpServers":{"project":{"command":"/evil"}}}}}`,
+			"projects":{"/p":{"mcpServers":{"mine":{"command":"/m","env":{"ENV":"x"}}}},"/q":{"mcpServers":{"other":{"command":"/o"}}}}}`,
 	})
-	u, err := LoadUser(home(dir), nil)
+	u, err := LoadUser(home(dir), nil, "/p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(u.Model) != `"opus"` || string(u.Permissions["deny"]) != `["WebFetch"]` || string(u.Permissions["new"]) != "1" || string(u.More["skipDangerousModePermissionPrompt"]) != "true" {
-		t.Errorf("took over model %s, permissions %s, more %s", u.Model, u.Permissions, u.More)
+	if string(u.More["model"]) != `"opus"` || string(u.More["language"]) != `"latin"` || string(u.KeyHelper) != `"pass x"` || string(u.Permissions["deny"]) != `["WebFetch"]` || string(u.Permissions["new"]) != "1" || string(u.More["skipDangerousModePermissionPrompt"]) != "true" {
+		t.Errorf("took over permissions %s, more %s, helper %s", u.Permissions, u.More, u.KeyHelper)
 	}
 	if want := []string{"A=1", "B=2", "LD_PRELOAD=/x", "T=true"}; !slices.Equal(u.Env, want) {
 		t.Errorf("env %q, want %q", u.Env, want)
@@ -36,10 +36,10 @@ func TestLoadUser(t *testing.T) {
 	if want := []string{"hooks", "neverHeardOf", "statusLine"}; !slices.Equal(u.Left, want) {
 		t.Errorf("left out %q, want %q", u.Left, want)
 	}
-	if len(u.Servers) != 2 || string(u.Servers["vs"]) != `{"args":["a"],"command":"/s","env":{"K":"v"}}` {
+	if len(u.Servers) != 3 || string(u.Servers["mine"]) != `{"command":"/m","env":{}}` || string(u.Servers["vs"]) != `{"args":["a"],"command":"/s","env":{"K":"v"}}` {
 		t.Errorf("servers %s", u.Servers)
 	}
-	if want := []string{"CLAUDE_CODE_SIMPLE", "LD_PRELOAD"}; !slices.Equal(u.Dropped, want) {
+	if want := []string{"CLAUDE_CODE_SIMPLE", "CLAUDE_CONFIG_DIR", "ENV", "HOME", "LD_PRELOAD"}; !slices.Equal(u.Dropped, want) {
 		t.Errorf("dropped %q, want %q", u.Dropped, want)
 	}
 }
@@ -54,7 +54,7 @@ func TestConsent(t *testing.T) {
 		{`{"skipDangerousModePermissionPrompt":false}`, `{"bypassPermissionsModeAccepted":true}`, "false"},
 	} {
 		dir := tree(t, map[string]string{".claude/settings.json.": c.settings, ".claude.json.": c.state})
-		u, err := LoadUser(home(dir), nil)
+		u, err := LoadUser(home(dir), nil, "/p")
 		if err != nil || string(u.More[consent]) != c.want {
 			t.Errorf("settings %s, state %s: %s, %v", c.settings, c.state, u.More[consent], err)
 		}
@@ -76,16 +76,16 @@ func TestLoadUserPlaces(t *testing.T) {
 			if c.config != "" {
 				env["CLAUDE_CONFIG_DIR"] = filepath.Join(dir, c.config)
 			}
-			u, err := LoadUser(func(name string) string { return env[name] }, nil)
-			if err != nil || string(u.Model) != c.model {
-				t.Errorf("model %s, %v", u.Model, err)
+			u, err := LoadUser(func(name string) string { return env[name] }, nil, "/p")
+			if err != nil || string(u.More["model"]) != c.model {
+				t.Errorf("model %s, %v", u.More["model"], err)
 			}
 			if _, ok := u.Servers[c.server]; ok != (c.server != "") || len(u.Servers) > 1 {
 				t.Errorf("servers %s", u.Servers)
 			}
 		})
 	}
-	_, err := LoadUser(func(string) string { return "relative" }, nil)
+	_, err := LoadUser(func(string) string { return "relative" }, nil, "/p")
 	refusal(t, err, "config_invalid")
 }
 
@@ -129,7 +129,7 @@ func TestT2_MalformedUserSettings(t *testing.T) {
 				files[".claude.json."] = c.state
 			}
 			dir := tree(t, files)
-			_, err := LoadUser(home(dir), nil)
+			_, err := LoadUser(home(dir), nil, "/p")
 			if reason := refusal(t, err, "config_invalid"); !strings.Contains(reason, c.at) || !strings.Contains(reason, dir) {
 				t.Errorf("reason %q doesn't say %q", reason, c.at)
 			}
@@ -148,7 +148,7 @@ func TestUserFileOddities(t *testing.T) {
 			if err := make(filepath.Join(dir, ".claude/settings.json")); err != nil {
 				t.Fatal(err)
 			}
-			_, err := LoadUser(home(dir), nil)
+			_, err := LoadUser(home(dir), nil, "/p")
 			refusal(t, err, "config_invalid")
 		})
 	}
@@ -180,7 +180,7 @@ func FuzzLoadUser(f *testing.F) {
 		if u.takeSettings(&file) != nil {
 			return
 		}
-		args, err := Install{Gate: "/g", Socket: "/s", Server: "guard-1"}.Args(u, "")
+		args, err := Install{Gate: "/g", Socket: "/s", Server: "guard-1"}.Args(u, Files{})
 		if err == nil && (len(args[0]) > maxArgument || strings.ContainsRune(args[0], 0)) {
 			t.Errorf("arguments %.100q", args)
 		}
