@@ -24,6 +24,9 @@ type Option struct {
 	Arity  Arity
 	Why    string // why it is refused; empty: it passes
 	Hidden bool   // --help doesn't tell of it
+
+	// Check says of a value why it is refused; nil: any passes.
+	Check func(value string) (why string)
 }
 
 // Table is what a version of a client understands.
@@ -33,12 +36,14 @@ type Table struct {
 	Options  []Option
 	Commands []string // words that make the client something else than a session
 	Words    bool     // -xyz is one option, not -x with a value or flags behind it
+	Alone    []string // commands of a session that runs without somebody at a terminal
 }
 
 // Use is what the arguments say of the session.
 type Use struct {
-	Unattended bool // it runs without somebody at a terminal
-	PromptFile bool // a file stands in the place of the one that would hold the user's instructions
+	Unattended bool     // it runs without somebody at a terminal
+	PromptFile bool     // a file stands in the place of the one that would hold the user's instructions
+	Profiles   []string // configurations that are named
 }
 
 // CheckArgs reads the arguments as the client will and refuses what would
@@ -111,15 +116,15 @@ func (s *scan) option(a, name string) error {
 	if name == promptFile {
 		s.use.PromptFile = true
 	}
-	if a != name { // the value stands behind the =
-		return nil
+	if a != name { // the value stands behind the =, or right behind a short name
+		return s.judge(o, name, strings.TrimPrefix(a[len(name):], "="))
 	}
 	switch o.Arity {
 	case One:
-		return s.value()
+		return s.value(o, name)
 	case Optional:
 		if s.i < len(s.args) && !dashed(s.args[s.i]) {
-			return s.value()
+			return s.value(o, name)
 		}
 	case Many:
 		s.many = true
@@ -129,7 +134,7 @@ func (s *scan) option(a, name string) error {
 }
 
 // value passes over an option's value; next has not seen it.
-func (s *scan) value() error {
+func (s *scan) value(o Option, name string) error {
 	if s.i >= len(s.args) {
 		return nil // the client complains of that
 	}
@@ -137,6 +142,20 @@ func (s *scan) value() error {
 	s.i++
 	if o, ok := s.table.find(long(a)); ok && o.Why != "" {
 		return s.table.refuseFlag(long(a), o.Why)
+	}
+	return s.judge(o, name, a)
+}
+
+// judge looks at the value of an option.
+func (s *scan) judge(o Option, name, value string) error {
+	if slices.Contains(o.Names, "--profile") {
+		s.use.Profiles = append(s.use.Profiles, value)
+	}
+	if o.Check == nil {
+		return nil
+	}
+	if why := o.Check(value); why != "" {
+		return s.table.refuseFlag(name+" "+value, why)
 	}
 	return nil
 }
@@ -162,6 +181,9 @@ func (s *scan) short(a string) error {
 
 // operand is a word that is no option: a prompt, or a command.
 func (s *scan) operand(a string) error {
+	if slices.Contains(s.table.Alone, a) {
+		s.use.Unattended = true
+	}
 	if slices.Contains(s.table.Commands, a) {
 		return refuse(verdict.FlagRefused, "launching "+s.table.Runtime+" with the command", a,
 			"it starts no session that guard could hold, or agents outside of it", s.table.Runtime+" "+a+" without guard; a prompt needs more words than this one")
