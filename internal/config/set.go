@@ -162,7 +162,7 @@ func piExtensions(p *place, v value) error {
 	for i, n := range names {
 		own, is := strings.CutPrefix(n, "builtin:")
 		switch {
-		case is && strings.Trim(own, "abcdefghijklmnopqrstuvwxyz-") == "" && own != "":
+		case is && strings.Trim(own, "abcdefghijklmnopqrstuvwxyz-.") == "" && own != "":
 		case strings.Contains(n, ":") || n == "":
 			return fmt.Errorf(`%s is no file and none of Pi's own extensions; write such as "/opt/pi/team.js" or "builtin:mcp"`, verdict.Object(n))
 		case !filepath.IsAbs(n):
