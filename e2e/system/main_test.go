@@ -145,7 +145,7 @@ func clean(t testing.TB) {
 	}
 	units, _ := filepath.Glob("/etc/systemd/system/guard-*")
 	homes, _ := filepath.Glob("/home/*")
-	for _, path := range append(append(units, homes...), "/etc/guard", "/etc/sysusers.d", "/etc/tmpfiles.d", "/var/lib/guard", "/run/guard", "/run/systemd") {
+	for _, path := range append(append(units, homes...), "/etc/guard", "/etc/claude-code", "/etc/sysusers.d", "/etc/tmpfiles.d", "/var/lib/guard", "/run/guard", "/run/systemd") {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}

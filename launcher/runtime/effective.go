@@ -17,6 +17,7 @@ type Effective struct {
 	Skipped []Fault       // files and hooks that the client leaves out
 	Loose   []Fault       // what others than root may change, and hooks with it
 	Only    string        // the file by which no hooks but managed ones run; "": others run too
+	Others  string        // the file that lets others run though one before it doesn't
 	plugins string        // the file by which those and plugins' run
 }
 
@@ -49,7 +50,11 @@ func InEffect(all []Managed) Effective {
 			e.off(m, "is no JSON object, so the client doesn't start: "+err.Error(), "correct or remove it")
 		}
 		disabled = last(disabled, top["disableAllHooks"], m.Path)
-		e.Only = last(e.Only, top["allowManagedHooksOnly"], m.Path)
+		only := last(e.Only, top["allowManagedHooksOnly"], m.Path)
+		if e.Only != "" && only == "" {
+			e.Others = m.Path
+		}
+		e.Only = only
 		if v := top["strictPluginOnlyCustomization"]; v.Kind() == 't' || v.Kind() == '[' && strings.Contains(string(v), `"hooks"`) {
 			e.plugins = m.Path
 		}

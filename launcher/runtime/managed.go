@@ -94,6 +94,25 @@ func readManaged(dir string) []Managed {
 	return all
 }
 
+// WithDropIn puts guard's file among others', in the client's order; no text
+// changes nothing.
+func WithDropIn(all []Managed, text []byte) []Managed {
+	if text == nil {
+		return all
+	}
+	own := Managed{Path: DropIn, Data: text}
+	at := slices.IndexFunc(all, func(m Managed) bool { return m.Path == DropIn })
+	if at >= 0 {
+		own.Loose = all[at].Loose
+		all = slices.Delete(slices.Clone(all), at, at+1)
+	}
+	at = slices.IndexFunc(all, func(m Managed) bool { return filepath.Dir(m.Path) == filepath.Dir(DropIn) && m.Path > DropIn })
+	if at < 0 {
+		at = len(all)
+	}
+	return slices.Insert(slices.Clone(all), at, own)
+}
+
 // loose says why somebody else than root may change a file; "" when nobody may.
 func loose(info os.FileInfo) string {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -51,8 +51,9 @@ for the one that is set.
 
 With --system, as root, it puts the machine into system mode: one broker of its
 own user for everybody. It makes the user and groups, directories and units that
-a package has not made, copies the ZVM's secret to where only root reads it, and
-has systemd listen. What is there already stays, so it can be run again.`
+a package has not made, copies the ZVM's secret to where only root reads it, has
+systemd listen, and puts the gate's hooks among the administrator's settings of
+Claude Code. What is there already stays, so it can be run again.`
 
 const initExample = `  guard init
   guard init --zvm-url https://zvm.example --zvm-ca-file ca.pem \

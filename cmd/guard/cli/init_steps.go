@@ -53,12 +53,6 @@ func (c Command) take(steps []step, dry bool) error {
 // guard uninstall --system may remove.
 const mark = "# Written by guard init --system, which replaces it as long as this line stands here.\n"
 
-// marked says whether a file is one that guard wrote.
-func marked(path string) bool {
-	text, err := os.ReadFile(path) // #nosec G304 -- one of a few fixed names below /etc
-	return err == nil && bytes.HasPrefix(text, []byte(mark))
-}
-
 // fileStep puts a file in place. One that somebody else wrote stays as it is.
 func (c Command) fileStep(path string, mode os.FileMode, text []byte) step {
 	return step{
@@ -77,7 +71,7 @@ func (c Command) fileStep(path string, mode os.FileMode, text []byte) step {
 			if err != nil || bytes.Equal(old, text) {
 				return err == nil, err
 			}
-			if !bytes.HasPrefix(old, []byte(mark)) {
+			if !ours(old) {
 				c.warn([]string{fmt.Sprintf("%q is there and says something else; it stays as it is", path)})
 				return true, nil
 			}

@@ -57,6 +57,7 @@ func (c Command) initSystem(ctx context.Context, in initFlags, answered bool) er
 	if paths.Managed() {
 		steps = append(steps, serviceStep())
 	}
+	steps = append(steps, c.managedStep(programs.Gate, in.force))
 	c.warnOwn(ctx)
 	if err := c.take(steps, in.dry); err != nil {
 		return err
@@ -142,5 +143,6 @@ func (c Command) systemReady() {
 		fmt.Fprintf(c.Stdout, "systemd doesn't run this machine: start guard-broker as user guard with its two sockets; %s shows how\n", paths.Manual("install.md"))
 	}
 	fmt.Fprintln(c.Stdout, "whoever had a broker of their own before ends its sessions and runs: guard broker stop --user")
+	fmt.Fprintln(c.Stdout, "every Claude Code of this machine asks guard now, also one that runs already; what guard launch claude didn't start is denied")
 	fmt.Fprintln(c.Stdout, "Next: usermod -aG guard-operators,guard-audit NAME, for who may approve and revoke; then, as another user: guard launch claude")
 }

@@ -10,6 +10,7 @@ import (
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/paths"
+	host "leaseguard.internal/launcher/runtime"
 	"leaseguard.internal/packaging"
 )
 
@@ -53,7 +54,7 @@ func (c Command) uninstallSystem(ctx context.Context, purge, yes bool) error {
 // guard.toml comes first: from then on nothing starts in system mode.
 func systemFiles() []string {
 	list := []string{systemConfig, systemConfig + oldSuffix, systemSecret, systemCA}
-	written := []string{writtenAccounts, writtenDirs}
+	written := []string{host.DropIn, writtenAccounts, writtenDirs}
 	for _, unit := range packaging.Units() {
 		written = append(written, filepath.Join(writtenUnits, unit))
 	}
