@@ -66,7 +66,7 @@ func canonical(in session.Input) [sha256.Size]byte {
 
 // ran holds a call that has run against its answer.
 func (b *Broker) ran(c *call) {
-	if c.event.Name != "PostToolUse" || c.event.ToolUse == "" || !c.own {
+	if !c.event.Ran() || c.event.ToolUse == "" || !c.own {
 		return
 	}
 	judged, known, excused := c.session.Recall(c.key())

@@ -38,13 +38,16 @@ func busyVerdict(object, cause string) verdict.Verdict {
 // leaseVerdict says why a mutator of a session without authority is denied, and
 // what would give it some.
 func leaseVerdict(tool string, s *session.Session, l lease.Lease) verdict.Verdict {
+	if s.Waiting() {
+		return refuse(verdict.LeaseRevoked, "judging", verdict.Object(tool), lease.Parted.String()+", and has not set it up again", "end the session and launch it again")
+	}
 	code := verdict.LeaseUnverified
 	switch {
 	case l.State() == lease.Pending:
 		code = verdict.LeasePending
 	case l.Cause() == lease.Expired:
 		code = verdict.LeaseExpired
-	case l.Cause() == lease.Revoked, l.Cause() == lease.Observed, l.Cause() == lease.Replayed, l.Cause() == lease.Alarmed, l.Cause() == lease.Reloaded:
+	case l.Cause() == lease.Revoked, l.Cause() == lease.Observed, l.Cause() == lease.Replayed, l.Cause() == lease.Alarmed, l.Cause() == lease.Reloaded, l.Cause() == lease.Parted:
 		code = verdict.LeaseRevoked
 	}
 	cause := "the session's lease is " + l.State().String() + ", " + l.Cause().String()

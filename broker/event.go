@@ -136,12 +136,16 @@ func (b *Broker) hear(ctx context.Context, c *call) {
 			b.lower(c.session, lease.Observed, "the host's session id changed from "+verdict.Object(before)+" to "+verdict.Object(c.event.HostSession))
 		}
 	}
+	if c.own && c.event.Leaves() {
+		b.parted(c.session)
+		return
+	}
 	if what, lost := c.event.LostContext(); lost {
 		b.lower(c.session, lease.Observed, "the host told of lost context: "+what)
 	}
 	b.seeDirectory(c.session)
 	if c.own {
-		b.noteGate(ctx, c.session)
+		b.noteGate(ctx, c.session, c.event.Greets())
 	}
 }
 

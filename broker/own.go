@@ -5,6 +5,7 @@ import (
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/runtimes"
+	"leaseguard.internal/internal/wire"
 )
 
 // hostsOwn says whether the event comes from the host itself: the caller is the
@@ -23,8 +24,22 @@ func (b *Broker) hostsOwn(c *call) bool {
 		return true
 	}
 	anchor := c.session.Anchor
+	if c.session.Runtime == runtimes.Pi && (c.host != wire.HostPi || !inSession(c.peer.Process(), anchor)) {
+		return false
+	}
 	return len(c.path) == 2 && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
 		c.peer.Process().OursInNumbers() && anchor.Alive()
+}
+
+// inSession says whether a process is in the anchor's own process session. Pi
+// starts each of its tools in one of their own, which nobody leaves for another's.
+func inSession(p, anchor *peer.Process) bool {
+	mine, err := p.SessionID()
+	if err != nil {
+		return false
+	}
+	anchors, err := anchor.SessionID()
+	return err == nil && mine == anchors
 }
 
 // installedGate says whether the caller runs the gate that stands beside the

@@ -8,6 +8,7 @@ import (
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/testproc"
+	"leaseguard.internal/internal/wire"
 )
 
 // Of what looks like the host's own event each part is asked for: above all who
@@ -43,6 +44,7 @@ func TestAttack28_WhoMadeStdin(t *testing.T) {
 		return who
 	}
 	child, apart := connected(zoo.Start()), connected(zoo.StartInPIDNamespace())
+	detached := connected(zoo.Start().Spawn(false, true))
 	tests := []struct {
 		name   string
 		caller peer.Peer
@@ -62,6 +64,18 @@ func TestAttack28_WhoMadeStdin(t *testing.T) {
 		{"an anchor that has ended", child, ended, ended.PID(), 2, program, false},
 		{"another pid namespace, where the number is anybody's", apart, self, self.PID(), 2, program, false},
 		{"nobody", peer.Peer{}, self, self.PID(), 2, program, false},
+	}
+	for name, pi := range map[string]struct {
+		caller peer.Peer
+		host   wire.Host
+		own    bool
+	}{
+		"Pi's": {child, wire.HostPi, true}, "of a tool of Pi's": {detached, wire.HostPi, false}, "of Pi, in another host's words": {child, wire.HostClaude, false},
+	} {
+		c := &call{peer: pi.caller, host: pi.host, stdin: self.PID(), path: make([]session.Step, 2), session: &session.Session{Runtime: "pi", Anchor: self}}
+		if b := (&Broker{gate: program}); b.hostsOwn(c) != pi.own {
+			t.Errorf("%s: own: %v, want %v", name, !pi.own, pi.own)
+		}
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

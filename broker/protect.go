@@ -110,18 +110,21 @@ func (b *Broker) checkpointRefused(c *call, targets []catalog.Target, err error)
 }
 
 // choose answers a row that the operator decides: ask, deny or allow. Asking
-// narrows to a denial where the operator said so.
+// narrows to a denial where the operator said so, and where the host would run the
+// tool instead.
 func (b *Broker) choose(c *call, policy string, code verdict.Code, object, cause, next string) verdict.Verdict {
+	asks := policy == "ask" && c.set.config.Checkpoint.OnAsk == "host"
+	if asks && !dialect.Asks(c.host) {
+		asks, cause = false, cause+", and this host can ask nobody"
+	}
 	v := verdict.Verdict{Kind: verdict.Deny, Code: code, Reason: verdict.Reason(code, "protecting", object, cause, next)}
-	switch policy {
-	case "allow":
+	switch {
+	case asks:
+		v.Kind = verdict.Ask
+	case policy == "allow":
 		v = pass(code)
 		if len(c.checkpoints) > 0 {
 			v.Context = describe(c.checkpoints)
-		}
-	case "ask":
-		if c.set.config.Checkpoint.OnAsk == "host" {
-			v.Kind = verdict.Ask
 		}
 	}
 	return v

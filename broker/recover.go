@@ -3,13 +3,14 @@ package broker
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/broker/token"
 	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/runtimes"
 	"leaseguard.internal/internal/strictjson"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -20,6 +21,9 @@ import (
 func recoveryTool(s *session.Session) string {
 	if s == nil || s.Server == "" {
 		return ""
+	}
+	if s.Runtime == runtimes.Pi { // there it is a tool of guard's extension
+		return strings.ReplaceAll(s.Server, "-", "_") + "_recover"
 	}
 	return "mcp__" + s.Server + "__recover"
 }
@@ -92,16 +96,8 @@ func (b *Broker) pin(p peer.Peer, s *session.Session, path []session.Step) error
 	case !s.Launched() || len(path) != 2:
 		return errors.New("the caller is not a child of the session's runtime")
 	}
-	mine, err := p.Process().SessionID()
-	if err != nil {
-		return err
-	}
-	anchors, err := s.Anchor.SessionID()
-	if err != nil {
-		return err
-	}
-	if mine != anchors {
-		return fmt.Errorf("the caller is in process session %d, the runtime in %d", mine, anchors)
+	if !inSession(p.Process(), s.Anchor) {
+		return errors.New("the caller is not in the runtime's own process session")
 	}
 	return s.Pin(p.Process())
 }

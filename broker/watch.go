@@ -91,10 +91,18 @@ func (b *Broker) prune(ctx context.Context) {
 	}
 }
 
+// parted takes a session's authority because its host has taken down what asks
+// the gate. The store follows by itself.
+func (b *Broker) parted(s *session.Session) {
+	b.forget(s)
+	b.record(b.leaseRecord(s, s.Part(b.opt.Clock.Now()), "lowered", "until it greets again nothing is granted"))
+	b.saveSession(s)
+}
+
 // noteGate remembers that this generation's gate was heard, on disk first:
-// a promotion needs it.
-func (b *Broker) noteGate(ctx context.Context, s *session.Session) {
-	if s.Lease(b.opt.Clock.Now()).GateSeen() {
+// a promotion needs it. Only a greeting ends a wait for one.
+func (b *Broker) noteGate(ctx context.Context, s *session.Session, greets bool) {
+	if s.Lease(b.opt.Clock.Now()).GateSeen() || s.Waiting() && !greets {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, verbTime)
@@ -109,7 +117,7 @@ func (b *Broker) noteGate(ctx context.Context, s *session.Session) {
 		b.opt.Log.Warn("storing that the gate was seen", "session", s.ID, "error", err)
 		return
 	}
-	_, _, _ = s.Apply(lease.GateSeen{}, b.opt.Clock.Now()) // legal in every state
+	s.SeeGate(greets, b.opt.Clock.Now())
 }
 
 // restore brings back the sessions whose anchors still live, with no authority.

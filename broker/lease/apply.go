@@ -29,6 +29,10 @@ func apply(l Lease, ev Event, now clock.Instant, lapsed Hash) (Lease, []Effect, 
 	case GateSeen:
 		l.gateSeen = true
 		return l, nil, nil
+	case GateLost:
+		l = l.lowered(Parted)
+		l.gateSeen = false
+		return l, []Effect{RecordChange}, nil
 	case Begin:
 		return begin(l, e, now)
 	case Promote:

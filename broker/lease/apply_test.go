@@ -57,7 +57,7 @@ func renewing(t *testing.T) Lease {
 
 // every is one example of each event, good for the state that takes it.
 var every = []Event{
-	GateSeen{}, Begin{Max: MaxTTL, Binding: bound, Token: other}, Promote{Token: tok, Binding: bound, Generation: 1},
+	GateSeen{}, GateLost{}, Begin{Max: MaxTTL, Binding: bound, Token: other}, Promote{Token: tok, Binding: bound, Generation: 1},
 	Promoted{Cycle: 1}, PromoteFailed{Cycle: 1}, MintRenewal{Token: other}, Renew{Token: renewal, Binding: bound, Generation: 1},
 	Renewed{Cycle: 1}, RenewFailed{Cycle: 1}, Replay{}, Lower{Cause: Revoked}, Generation{Number: 2}, Tick{},
 }
@@ -65,7 +65,7 @@ var every = []Event{
 // TestTransitions lists the legal pairs; all others must be TransitionErrors
 // that leave no authority behind that wasn't there.
 func TestTransitions(t *testing.T) {
-	always := []string{"gate_seen", "begin_verification", "replay", "lower", "generation", "tick"}
+	always := []string{"gate_seen", "gate_lost", "begin_verification", "replay", "lower", "generation", "tick"}
 	states := []struct {
 		name  string
 		lease func(*testing.T) Lease
@@ -87,7 +87,7 @@ func TestTransitions(t *testing.T) {
 				want, legal := st.legal[ev.name()]
 				if slices.Contains(always, ev.name()) {
 					legal = true
-					if want = l.State(); after[ev.name()] != Unverified || ev.name() == "replay" || ev.name() == "lower" || ev.name() == "generation" {
+					if want = l.State(); after[ev.name()] != Unverified || ev.name() == "replay" || ev.name() == "lower" || ev.name() == "generation" || ev.name() == "gate_lost" {
 						want = after[ev.name()]
 					}
 				}

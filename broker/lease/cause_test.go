@@ -4,7 +4,7 @@ import "testing"
 
 // Whatever the cause, lowering takes all authority, and says why.
 func TestEveryCauseLowers(t *testing.T) {
-	if last := Cause(len(causeNames) - 1); last != Reloaded {
+	if last := Cause(len(causeNames) - 1); last != Parted {
 		t.Fatalf("the last cause is %v: name the new one, and what it does to a reason", last)
 	}
 	for c := range Cause(len(causeNames)) {

@@ -11,6 +11,9 @@ type Event interface{ name() string }
 type (
 	// GateSeen says that the host's gate spoke for this generation.
 	GateSeen struct{}
+	// GateLost says that the host has taken down what asks its gate. Whether it
+	// sets it up again, only another GateSeen can tell.
+	GateLost struct{}
 
 	// Begin starts a cycle. It revokes lease and tokens first. A nil TTL means
 	// the longest allowed, Max.
@@ -56,6 +59,7 @@ type (
 )
 
 func (GateSeen) name() string      { return "gate_seen" }
+func (GateLost) name() string      { return "gate_lost" }
 func (Begin) name() string         { return "begin_verification" }
 func (Promote) name() string       { return "promote" }
 func (Promoted) name() string      { return "promoted" }

@@ -66,6 +66,7 @@ const (
 	Replayed
 	Alarmed
 	Reloaded
+	Parted
 )
 
 var causeNames = [...]string{
@@ -74,7 +75,7 @@ var causeNames = [...]string{
 	Revoked: "an operator revoked it", Observed: "the host told of lost context",
 	Replaced: "a new generation began", AnchorGone: "the session has ended",
 	Restarted: "the broker restarted", Replayed: "a used token was presented again", Alarmed: "an alarm was raised",
-	Reloaded: "the configuration has changed",
+	Reloaded: "the configuration has changed", Parted: "the host has taken down what asks the gate",
 }
 
 // String returns the cause for people.

@@ -49,6 +49,7 @@ type Session struct {
 	callers  map[peer.ID]int // processes that wait for answers
 	fence    Fence
 	launched bool
+	waiting  bool // for the host to greet again; see Part
 	gone     bool
 	host     string // the host's own session id, as its events give it
 	calls    uint64
@@ -154,10 +155,41 @@ func (s *Session) MarkLaunched(now clock.Instant) {
 func (s *Session) Unseen(now clock.Instant) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.launched || s.Restored || s.lease.GateSeen() {
+	if !s.launched || s.Restored && !s.waiting || s.lease.GateSeen() {
 		return 0
 	}
 	return now.Sub(s.since)
+}
+
+// Part notes that the host has taken down what asks the gate, as some do between
+// two conversations: until it greets, the session has no authority and gets none.
+func (s *Session) Part(now clock.Instant) lease.Lease {
+	s.mu.Lock()
+	next, _, _ := lease.Apply(s.lease, lease.GateLost{}, now)
+	s.waiting, s.since = true, now
+	fell := s.settle(next)
+	s.mu.Unlock()
+	s.told(fell, next.Cause())
+	return next
+}
+
+// SeeGate notes that the host's gate was heard. While the session waits for a
+// greeting, nothing else counts: it may come from what is being taken down.
+func (s *Session) SeeGate(greets bool, now clock.Instant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting && !greets {
+		return
+	}
+	s.waiting = false
+	s.lease, _, _ = lease.Apply(s.lease, lease.GateSeen{}, now)
+}
+
+// Waiting says whether the host has to greet before anything is granted again.
+func (s *Session) Waiting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting
 }
 
 // HeardProving notes that the installed gate asked before exec; Proved says
@@ -246,6 +278,8 @@ func (s *Session) View(now clock.Instant) wire.Session {
 		Cgroup: s.fence.name(), LastCheckpoint: s.last, LastDenial: s.denial, Calls: s.calls, Denied: s.denied, Started: s.Started,
 	}
 	switch {
+	case s.waiting:
+		v.Host = "waiting"
 	case s.Runtime == "exec":
 		v.Host = "ungated host" // nothing proves that it asks every time
 	case l.GateSeen():

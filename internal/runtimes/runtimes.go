@@ -38,6 +38,9 @@ var packages = []struct{ part, name string }{
 	{"/@mariozechner/pi-coding-agent/", "pi"},
 }
 
+// Pi is the runtime whose gate a part of guard's asks, inside of its process.
+const Pi = "pi"
+
 // Exec is the runtime of any other command: one that calls the gate itself.
 const Exec = "exec"
 

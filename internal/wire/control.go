@@ -232,7 +232,7 @@ type Session struct {
 	ExpiresInS     int64           `json:"expires_in_s"`
 	Reason         string          `json:"reason,omitempty"` // why it is not VERIFIED
 	GateSeen       bool            `json:"gate_seen"`
-	Host           string          `json:"host"`            // gated, ungated host, unproved
+	Host           string          `json:"host"`            // gated, ungated host, unproved, waiting
 	Alarm          string          `json:"alarm,omitempty"` // what locks promotion until an operator clears it
 	Enforced       bool            `json:"enforced"`        // false: nothing is enforced against it (root session)
 	OnlySelf       bool            `json:"only_self"`       // the answer shows only the asking session

@@ -113,6 +113,8 @@ func remedy(id string, s wire.Session) (why, next string) {
 		return "its runtime has not started yet", "wait a moment, then guard status"
 	case s.Alarm != "":
 		return why + ", locked by the alarm " + verdict.Clean(s.Alarm), "guard log --event alarm, then guard approve " + id + " --clear-alarm"
+	case s.Host == "waiting":
+		return "its host has taken down what asks the gate, and has not set it up again", "end the session and launch it again"
 	case !s.GateSeen:
 		return why + ", and no event has come through its gate", "one tool call of it, a read will do, then guard approve " + id
 	case s.State == "PENDING_VERIFICATION":

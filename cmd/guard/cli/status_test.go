@@ -39,6 +39,7 @@ func TestRemedy(t *testing.T) {
 		{"not launched", wire.Session{State: "UNVERIFIED"}, "wait"},
 		{"locked", wire.Session{State: "UNVERIFIED", Launched: true, GateSeen: true, Alarm: "ungated_call", Reason: "alarm"}, "guard approve ab --clear-alarm"},
 		{"unseen", wire.Session{State: "UNVERIFIED", Launched: true}, "one tool call"},
+		{"waiting", wire.Session{State: "UNVERIFIED", Launched: true, Host: "waiting"}, "launch it again"},
 		{"pending", wire.Session{State: "PENDING_VERIFICATION", Launched: true, GateSeen: true}, "guard promote ab"},
 		{"revoked", wire.Session{State: "UNVERIFIED", Launched: true, GateSeen: true, Reason: "revoked"}, "guard approve ab"},
 		{"a state of a later broker", wire.Session{State: "FROZEN", Launched: true, GateSeen: true}, "guard approve ab"},
