@@ -85,23 +85,31 @@ func mutator(_ context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
 // what its --version prints. A client with a fresh proof has passed this.
 func (c *claude) checkVersion(ctx context.Context, line string) error {
 	if line == "" {
-		ctx, cancel := context.WithTimeout(ctx, proofTime)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, c.client.Path, "--version") // #nosec G204 -- the client that is to be executed
-		cmd.Env = c.env.Proof()
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-		cmd.WaitDelay = time.Second
-		said := &tail{}
-		cmd.Stdout = said
-		if err := cmd.Run(); err != nil {
-			return refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch claude --client FILE")
+		var err error
+		if line, err = c.versionLine(ctx); err != nil {
+			return err
 		}
-		line = string(said.text)
 	}
 	warning, err := host.CheckVersion(c.client.Path, line)
 	if warning != "" {
 		c.Warn(warning)
 	}
 	return err
+}
+
+// versionLine is what the client's --version prints.
+func (c *claude) versionLine(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.client.Path, "--version") // #nosec G204 -- the client that is to be executed
+	cmd.Env = c.env.Proof()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	said := &tail{}
+	cmd.Stdout = said
+	if err := cmd.Run(); err != nil {
+		return "", refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch claude --client FILE")
+	}
+	return string(said.text), nil
 }

@@ -172,7 +172,8 @@ func (p *pi) digest(server string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := slices.Concat(in.ProofArgs(p.guard.path(), p.model.path()), []string{p.client.Node.Identity().String(), p.client.Parts()}, p.extensions)
+	// Both extensions count by their bytes: the numbers of their descriptors say nothing.
+	args := slices.Concat(in.ProofArgs("guard.js", "model.js"), []string{p.client.Node.Identity().String(), p.client.Parts()}, p.extensions)
 	return host.Proved{
 		Client: p.client.Script.Identity(), Gate: gate, Args: args, Env: append(p.env.ProofPi(), variable),
 		User: slices.Concat(host.PiSettings(p.lookup), host.PiExtension, host.PiModel),

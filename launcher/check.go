@@ -1,0 +1,96 @@
+package launcher
+
+import (
+	"context"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	host "leaseguard.internal/launcher/runtime"
+)
+
+// Checked is what a launch of a runtime would find, as far as it can be found
+// without starting a session.
+type Checked struct {
+	Runtime string
+	Absent  bool     // this machine has no such client
+	Path    string   // of the client; empty: none that can be launched
+	Version string   // empty: not known
+	Warning string   // what its version is worth
+	Notes   []string // what a session would not have, in the launch's words
+	Effect  []string // how the gate is installed in it, and what else holds there
+	Faults  []host.Fault
+	Digest  string // by which the broker knows the proof that the gate is asked
+	Err     error  // why a launch would end before that, with the remedy
+}
+
+// examined is a runtime that tells more of itself, once it is prepared.
+type examined interface {
+	// version asks the client, and judges it as the launch does.
+	version(context.Context) (version, warning string, err error)
+	// inEffect is how the gate is installed, and what is wrong with that.
+	inEffect() (effect []string, faults []host.Fault)
+	// digest names the proof; server is empty where there is no recovery tool.
+	digest(server string) (string, error)
+	placeholder() string
+}
+
+// Runtimes are the names that Agent takes.
+func Runtimes() []string { return slices.Sorted(maps.Keys(agents)) }
+
+// Check looks at a runtime as its launch would, and starts nothing but the client
+// itself, to tell its version.
+func Check(ctx context.Context, name string, l AgentLaunch) Checked {
+	c := Checked{Runtime: name}
+	l.Warn = func(note string) { c.Notes = append(c.Notes, note) }
+	start, ok := agents[name]
+	if !ok {
+		c.Absent = true
+		return c
+	}
+	a := start(l)
+	if c.Err = a.prepare(); c.Err != nil {
+		c.Absent = !present(common{AgentLaunch: l}, name)
+		return c
+	}
+	defer a.close()
+	c.Path = a.registration().Command
+	e, ok := a.(examined)
+	if !ok {
+		return c
+	}
+	c.Effect, c.Faults = e.inEffect()
+	if c.Version, c.Warning, c.Err = e.version(ctx); c.Err != nil {
+		return c
+	}
+	c.Digest, c.Err = e.digest(e.placeholder())
+	return c
+}
+
+// placeholder stands for the name of the session's own MCP server, where it would
+// have one.
+func (c *common) placeholder() string {
+	if c.config.Lease.Promotion != "self" {
+		return ""
+	}
+	return "guard-0000000000000000"
+}
+
+// present says whether anything is called as the runtime's client.
+func present(c common, name string) bool {
+	if name == "claudex" {
+		name = host.ClaudeProgram.Name // it is that client, with a configuration of its own
+	}
+	places := []string{}
+	for _, dir := range filepath.SplitList(c.lookup("PATH")) {
+		places = append(places, filepath.Join(dir, name))
+	}
+	if name == host.ClaudeProgram.Name {
+		places = append(places, filepath.Join(c.lookup("HOME"), host.ClaudeProgram.Local))
+	}
+	return slices.ContainsFunc(places, func(path string) bool {
+		info, err := os.Stat(path)
+		return filepath.IsAbs(path) && err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+	})
+}
