@@ -74,6 +74,7 @@ type Broker struct {
 	sessions *session.Registry
 	owners   *subuid.Table // of subordinate uids
 	turn     atomic.Uint32 // counts connections, see staggered
+	answered atomic.Uint32 // counts the broker's own knocks that it has seen
 	most     int           // sessions, since memory was given back: sweep's own
 	lock     *runLock
 	ended    *ended

@@ -41,6 +41,7 @@ type guest struct {
 	session *session.Session // nil: it is in none
 	path    []session.Step   // from the peer up to the anchor
 	outside bool             // it is proved to be in none
+	unsure  bool             // nothing is proved of where it is, although it lives
 	busy    *busy            // it is to hear no more than this; nil: it is heard
 	leave   func()           // gives the place back; more than once does nothing
 	heard   func()           // keeps the place for good: the request has been read
@@ -151,12 +152,13 @@ func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, ok bool) {
 		b.lastWords(conn, nil)
 		return guest{}, false
 	}
-	if knocked(conn, p) || conn.State().Left {
+	if b.knocked(conn, p) || conn.State().Left {
 		return guest{}, false
 	}
 	g.peer = p
 	g.session, g.path, err = b.sessions.Find(p.Process())
 	g.outside = errors.Is(err, session.ErrNotRegistered)
+	g.unsure = err != nil && !g.outside && !errors.Is(err, peer.ErrGone)
 	if err != nil && !g.outside {
 		b.opt.Log.Info("proving a caller's lineage", "pid", p.PID(), "error", err)
 	}
@@ -180,10 +182,15 @@ func (b *Broker) treeOf(p peer.Peer, s *session.Session) tree {
 }
 
 // unheard lowers the lease of a session whose connection can't be taken in: it
-// may have told of lost context.
-func (b *Broker) unheard(g guest) {
-	if g.session != nil && g.session.Launched() {
-		b.lower(g.session, lease.Observed, "an event of the host could not be taken in: the broker is full")
+// may have told of lost context. Where nobody can tell which session that is, it
+// may be each of the user's.
+func (b *Broker) unheard(g guest, cause string) {
+	cause = "an event of the host could not be taken in: " + cause
+	switch {
+	case g.unsure:
+		b.missed(g.peer.UID(), nil, cause)
+	case g.session != nil && g.session.Launched():
+		b.lower(g.session, lease.Observed, cause)
 	}
 }
 
@@ -205,7 +212,7 @@ func (b *Broker) placeCaller(g *guest) (in *pool) {
 	}
 	g.busy = &busy{who, cause}
 	if b.refusals.take(g.tree, 1, limit+maxRefused) != fits {
-		b.unheard(*g) // events come by this socket alone
+		b.unheard(*g, "the broker is full") // events come by this socket alone
 		return nil
 	}
 	return b.refusals

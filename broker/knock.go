@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"time"
 
@@ -37,7 +38,11 @@ func (b *Broker) knocks(ctx context.Context) {
 func (b *Broker) knock(ctx context.Context, path string, within time.Duration) {
 	in, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	before := b.answered.Load()
 	err := peer.Reach(in, path)
+	if err == nil && b.answered.Load() == before {
+		err = errors.New("it was hung up on unseen")
+	}
 	if err == nil || ctx.Err() != nil {
 		return
 	}
@@ -48,9 +53,14 @@ func (b *Broker) knock(ctx context.Context, path string, within time.Duration) {
 }
 
 // knocked says whether a peer is the broker itself, knocking. It is let go before
-// anything of it is proved.
-func knocked(conn *peer.Conn, p peer.Peer) bool {
-	return p.PID() == os.Getpid() && conn.State().Half
+// anything of it is proved. A broker that is out of descriptors sees nobody, and
+// ends its own connection too: so it counts what it has seen.
+func (b *Broker) knocked(conn *peer.Conn, p peer.Peer) bool {
+	if p.PID() != os.Getpid() {
+		return false
+	}
+	b.answered.Add(1)
+	return conn.State().Half
 }
 
 // trusted are the sessions that have, or are about to get, authority.
@@ -74,10 +84,16 @@ func (b *Broker) lastWords(conn *peer.Conn, s *session.Session) {
 	if err != nil || h.Kind != wire.KindEvent || h.Role != wire.RoleObserve {
 		return
 	}
+	b.missed(uid, s, "an event of the host could not be taken in: its gate had ended by then")
+}
+
+// missed lowers the lease that an event was about which nobody could take in: of
+// the session, if that is known, else each of the user's.
+func (b *Broker) missed(uid uint32, s *session.Session, why string) {
 	user := b.owners.Owner(uid)
 	for _, t := range b.trusted() {
 		if t == s || s == nil && (t.UID == uid || t.User() == user) {
-			b.lower(t, lease.Observed, "an event of the host could not be taken in: its gate had ended by then")
+			b.lower(t, lease.Observed, why)
 		}
 	}
 }

@@ -70,6 +70,26 @@ func TestKnockUnanswered(t *testing.T) {
 	}
 }
 
+// TestKnockUnseen: a knock that is hung up on, as whoever has no descriptor left
+// for a look does, is no answer.
+func TestKnockUnseen(t *testing.T) {
+	f := newFixture(t, nil)
+	s := f.verified()
+	path := filepath.Join(f.opt.Paths.RunDir, "deaf.sock")
+	l, err := peer.Listen(path, 0o600)
+	f.must(err)
+	defer func() { _ = l.Close() }()
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			_ = conn.Close()
+		}
+	}()
+	f.knock(t.Context(), path, someday)
+	if st := f.state(s.ID); st != "UNVERIFIED" {
+		t.Errorf("nobody has seen the knock, and the lease is %s", st)
+	}
+}
+
 // TestKnocksWhileTrusted: the broker knocks by itself.
 func TestKnocksWhileTrusted(t *testing.T) {
 	f := newFixture(t, nil)
@@ -121,6 +141,52 @@ func TestLastWords(t *testing.T) {
 			letGo()
 			f.must(peer.Reach(t.Context(), path)) // it stands behind the gate
 			f.eventually("nobody is looked at", func() bool { return looking() == 0 })
+			if st := f.state(s.ID); st != tt.state {
+				t.Errorf("the lease is %s, want %s", st, tt.state)
+			}
+		})
+	}
+}
+
+// TestUnprovedObservers: an observer of which nobody can tell whose it is may have
+// told of lost context, and ends the leases of its user. One that is proved to be
+// outside of all sessions told nothing.
+func TestUnprovedObservers(t *testing.T) {
+	request := func(role wire.Role, event string) string {
+		return string(wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: role,
+			Body: []byte(`{"hook_event_name":"` + event + `","session_id":"s","tool_name":"Read","tool_input":{}}`)}))
+	}
+	observes, decides := request(wire.RoleObserve, "PreCompact"), request(wire.RoleDecide, "PreToolUse")
+	below := func(zoo *testproc.Zoo) *testproc.Proc {
+		p := zoo.Start()
+		for range 64 { // further up than is looked
+			p = p.Spawn(false, false)
+		}
+		return p
+	}
+	outside := func(zoo *testproc.Zoo) *testproc.Proc {
+		parent := zoo.Start()
+		p := parent.Spawn(false, true)
+		parent.Kill()
+		return p
+	}
+	for name, tt := range map[string]struct {
+		who          func(*testproc.Zoo) *testproc.Proc
+		sends, state string
+	}{
+		"too deep to be placed": {below, observes, "UNVERIFIED"},
+		"a call from there":     {below, decides, "VERIFIED"},
+		"outside":               {outside, observes, "VERIFIED"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			s := f.verified()
+			p := tt.who(testproc.New(t))
+			p.Connect(f.opt.Paths.BrokerSocket)
+			p.Write(tt.sends)
+			if answer, err := p.Read(); err != nil {
+				t.Fatalf("%q, %v", answer, err)
+			}
 			if st := f.state(s.ID); st != tt.state {
 				t.Errorf("the lease is %s, want %s", st, tt.state)
 			}

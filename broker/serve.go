@@ -29,6 +29,9 @@ func (b *Broker) serveSession(ctx context.Context, conn *peer.Conn, g guest) {
 	case g.busy != nil:
 		b.turnAway(conn, g, h)
 	case h.Kind == wire.KindEvent:
+		if g.unsure && h.Role == wire.RoleObserve {
+			b.unheard(g, "whose it is could not be proved")
+		}
 		b.serveEvent(ctx, conn, g, h)
 	default:
 		b.serveControl(ctx, conn, g, h)
@@ -46,7 +49,7 @@ func (b *Broker) staggered(wait time.Duration) time.Duration {
 // turnAway answers who finds no place.
 func (b *Broker) turnAway(conn *peer.Conn, g guest, h wire.Header) {
 	if h.Kind == wire.KindEvent && h.Role == wire.RoleObserve {
-		b.unheard(g)
+		b.unheard(g, "the broker is full")
 	}
 	b.drain(conn, h, busyTime)
 	g.leave()
