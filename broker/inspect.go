@@ -27,7 +27,9 @@ func (b *Broker) askZVM(ctx context.Context, p peer.Peer, ctl wire.Control, body
 	case wire.VerbCheckpoint:
 		return b.takeCheckpoint(ctx, p, ctl)
 	default:
-		return b.inspect(ctx)
+		r := b.inspect(ctx)
+		r.Proofs = b.proofs.of(p.UID(), b.opt.Clock.Now())
+		return r
 	}
 }
 

@@ -80,6 +80,13 @@ func TestInspect(t *testing.T) {
 	if got, want := strings.Join(names, ", "), "app-01 of checkpoint.self, db-01 of mcp__a__*, db-01 of mcp__c__*"; got != want {
 		t.Errorf("machines %s, want %s", got, want)
 	}
+	now, digest := f.opt.Clock.Now(), strings.Repeat("ab", 32)
+	f.proofs.keep(proved{f.opt.UID, digest}, now)
+	f.proofs.keep(proved{f.opt.UID + 1, strings.Repeat("cd", 32)}, now)
+	f.proofs.keep(proved{f.opt.UID, strings.Repeat("ef", 32)}, now.Add(-proofLife))
+	if r := f.operate(wire.Control{Verb: wire.VerbInspect}); len(r.Proofs) != 1 || r.Proofs[0] != digest {
+		t.Errorf("proofs %q", r.Proofs)
+	}
 	f.zvm.set(nil, &stubRefusal)
 	if z := f.operate(wire.Control{Verb: wire.VerbInspect}).ZVM; z.Fault == nil || z.Fault.Next != "what helps" || len(z.Machines) != 0 {
 		t.Errorf("%+v", z)

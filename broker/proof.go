@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/hex"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,6 +39,20 @@ func (p *proofs) fresh(what proved, now clock.Instant) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return now < p.until[what]
+}
+
+// of lists the digests of a user's proofs that are still fresh.
+func (p *proofs) of(uid uint32, now clock.Instant) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	digests := []string{}
+	for what, end := range p.until {
+		if what.uid == uid && now < end {
+			digests = append(digests, what.digest)
+		}
+	}
+	slices.Sort(digests)
+	return digests
 }
 
 func (p *proofs) keep(what proved, now clock.Instant) {

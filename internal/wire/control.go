@@ -119,6 +119,7 @@ type Result struct {
 	Explained   *Explained       `json:"explained,omitempty"`
 	Checkpoints []CheckpointInfo `json:"checkpoints,omitempty"`
 	ZVM         *ZVM             `json:"zvm,omitempty"`
+	Proofs      []string         `json:"proofs,omitempty"` // inspect: digests of the asking user's proofs that are fresh
 }
 
 // Error is a refusal: a stable code and a sentence that ends with the remedy.
