@@ -69,8 +69,13 @@ func readPayload(c call) (frame []byte, e syscall.Errno) {
 			frame, frame[8] = frame[:20], 2 // wire.FlagOversize
 		}
 	}
-	// Who made the socketpair. The broker compares: the parent may change until it looks.
-	if peer, err := syscall.GetsockoptUcred(0, syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+	// Who made the socketpair. The broker compares: the parent may change until it
+	// looks. Codex gives its hooks pipes, so there it is the one made by the launcher.
+	made := 0
+	if c.host == hostCodex {
+		made = lineFD
+	}
+	if peer, err := syscall.GetsockoptUcred(made, syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
 		copy(frame[9:12], []byte{byte(peer.Pid >> 16 & 0xff), byte(peer.Pid >> 8 & 0xff), byte(peer.Pid & 0xff)})
 	}
 	size := len(frame) - 20

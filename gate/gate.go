@@ -13,7 +13,8 @@ package gate
 import "syscall"
 
 const (
-	roleDecide, roleObserve  = 1, 2 // of internal/wire, and so is the next line
+	roleDecide, roleObserve  = 1, 2 // of internal/wire, and so are the next two lines
+	hostCodex, lineFD        = 2, 200
 	endMark, maxOutput       = ".end", 64 << 10
 	exitDeny, ticksPerSecond = 2, 100 // what every host takes for a deny; times(2), a clock that nobody can set
 )
@@ -106,7 +107,7 @@ func parse(line []byte) (c call, ok bool) {
 		case n == 2 && arg == "claude":
 			c.host = 1
 		case n == 2 && arg == "codex":
-			c.host = 2
+			c.host = hostCodex
 		case n == 2 && arg == "pi":
 			c.host = 3
 		case n%2 == 1:

@@ -74,6 +74,11 @@ const (
 	FlagOversize uint8 = 2
 )
 
+// LineFD is where a Codex that guard has launched has its line: one end of a
+// socketpair, made by the launcher and left open over exec. Codex starts its hooks
+// with it and its tools without, so that a gate that has it was started as a hook.
+const LineFD = 200
+
 // MaxPID is the largest number of a process that a header can name. The kernel
 // gives out none above 1<<22.
 const MaxPID = 1<<24 - 1
@@ -87,7 +92,7 @@ type Request struct {
 	Host    Host
 	Role    Role
 	Flags   uint8
-	Peer    uint32 // of an event: pid at the other end of the gate's fd 0, as the gate sees it; 0: none
+	Peer    uint32 // of an event: pid at the other end of the gate's fd 0 (of Codex: LineFD), as the gate sees it; 0: none
 	Control []byte
 	Body    []byte
 }
