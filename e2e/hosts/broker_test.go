@@ -70,7 +70,7 @@ var deaths = []death{
 	{event: "PostCompact", steps: func(d *dying) []fakemodel.Step {
 		return []fakemodel.Step{long(d.bash("true"))}
 	}, others: func(d *dying) []fakemodel.Conversation {
-		c := compaction()
+		c := fakemodel.Compaction()
 		c.Steps[0] = between(d.kill, c.Steps[0])
 		return []fakemodel.Conversation{c}
 	}},
@@ -146,7 +146,7 @@ func (c death) start(d *dying) []string {
 	if c.others != nil {
 		script.Others = c.others(d)
 	}
-	script.Others = append(script.Others, compaction())
+	script.Others = append(script.Others, fakemodel.Compaction())
 	d.script(script)
 	d.userServers(object{"stub": d.stub("act")})
 	if c.prompt == "" {

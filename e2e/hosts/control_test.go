@@ -189,7 +189,7 @@ func TestControlAutomaticCompaction(t *testing.T) {
 	w := newWorld(t)
 	w.script(fakemodel.Script{
 		Steps:  []fakemodel.Step{fakemodel.Use("Bash", `{"command":"true"}`), fakemodel.Use("Bash", w.touch())},
-		Others: []fakemodel.Conversation{compaction()},
+		Others: []fakemodel.Conversation{fakemodel.Compaction()},
 		Tokens: 990_000,
 	})
 	w.ok(w.run("--settings="+w.watch("", ""), "--setting-sources="))

@@ -241,19 +241,7 @@ func (w *world) mcp(server string, tools ...string) string {
 // steps is a script of one conversation, which may be compacted.
 func (w *world) steps(steps ...fakemodel.Step) {
 	w.t.Helper()
-	w.script(fakemodel.Script{Steps: steps, Others: []fakemodel.Conversation{compaction()}})
-}
-
-// compaction answers the client's request for a summary, which it asks of the
-// same conversation with all its tools.
-func compaction() fakemodel.Conversation {
-	return fakemodel.Conversation{
-		Name: "compaction",
-		Match: func(r *fakemodel.Request) bool {
-			return len(r.Messages) > 0 && strings.Contains(r.Messages[len(r.Messages)-1].Text(), "an <analysis> block followed by a <summary> block")
-		},
-		Steps: slices.Repeat([]fakemodel.Step{fakemodel.Say("<analysis>short</analysis>\n<summary>we touched a file</summary>")}, 8),
-	}
+	w.script(fakemodel.Script{Steps: steps, Others: []fakemodel.Conversation{fakemodel.Compaction()}})
 }
 
 // results gives what the model was told about each call, in the form of told.

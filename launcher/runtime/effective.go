@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -147,8 +148,11 @@ func (e Effective) has(event string, entry jsontext.Value) bool {
 // files, and, where a session brings hooks of its own, what silences these.
 func (e Effective) Blame() string {
 	var all []string
-	for _, f := range slices.Concat(e.Off, e.Skipped) {
-		all = append(all, f.String())
+	if faults := slices.Concat(e.Off, e.Skipped); len(faults) > 0 {
+		all = append(all, faults[0].String())
+		if more := len(faults) - 1; more > 0 {
+			all = append(all, fmt.Sprintf("%d more of the kind", more))
+		}
 	}
 	if e.Only != "" {
 		all = append(all, e.Only+" has allowManagedHooksOnly = true")

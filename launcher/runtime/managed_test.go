@@ -88,7 +88,7 @@ func TestT5_EffectiveHooks(t *testing.T) {
 		{"guard's file", []string{DropIn, own}, true, DropIn, ""},
 		{"beside another's hooks", []string{main, `{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x"}]}]}}`, DropIn, own}, true, DropIn, ""},
 		{"hooks of user settings only", []string{main, `{"allowManagedHooksOnly":true}`}, false, main, "managed-settings.json has allowManagedHooksOnly = true"},
-		{"hooks that aren't loaded", []string{main, change(`"timeout": 50`, `"timeout": 0`)}, false, main, "has a hook of PreToolUse that the client leaves out: at timeout"},
+		{"hooks that aren't loaded", []string{main, change(`"timeout": 50`, `"timeout": 0`)}, false, main, "has a hook of ConfigChange that the client leaves out: at timeout"},
 		{"matcher that meets nothing", []string{main, change(`"matcher": "*"`, `"matcher": "("`)}, false, main, ""},
 		{"another gate", []string{DropIn, change("/usr/bin/guard-gate", "/opt/guard-gate")}, false, DropIn, ""},
 		{"asynchronous", []string{DropIn, change(`"type": "command"`, `"type": "command", "async": true`)}, false, DropIn, ""},
