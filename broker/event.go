@@ -23,7 +23,7 @@ type call struct {
 	peer    peer.Peer
 	host    wire.Host
 	role    wire.Role
-	stdin   int // pid of the process that made the caller's stdin, as the caller says
+	stdin   int // pid of the process that made the caller's stdin, or line of Codex, as the caller says
 	began   clock.Instant
 	event   dialect.Event
 	set     *settings        // by which it is judged

@@ -19,17 +19,30 @@ import (
 // number. The anchor lives and is older than what is below it, so the number was
 // its own when the gate read it; a gate of another pid namespace, where it may be
 // anybody's, is not believed.
+//
+// Codex gives its hooks pipes, and sessions and groups of their own as its tools
+// have. It starts them through a shell that closes what the gate can't, and with
+// the line that the launcher left open, which it closes for its tools: who has
+// that in place of stdin was started as a hook. A process that may trace the
+// anchor may take the line from it, as it may do anything else in its name.
 func (b *Broker) hostsOwn(c *call) bool {
 	if c.session.Runtime == runtimes.Exec {
 		return true
 	}
-	anchor := c.session.Anchor
-	if c.session.Runtime == runtimes.Pi && (c.host != wire.HostPi || !inSession(c.peer.Process(), anchor)) {
+	anchor, between := c.session.Anchor, 0
+	switch {
+	case c.host != hostOf[c.session.Runtime], c.host == wire.HostPi && !inSession(c.peer.Process(), anchor):
 		return false
+	case c.host == wire.HostCodex:
+		between = hookShell
 	}
-	return len(c.path) == 2 && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
+	return len(c.path) >= 2 && len(c.path) <= 2+between && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
 		c.peer.Process().OursInNumbers() && anchor.Alive()
 }
+
+// hookShell is how many processes stand between Codex and its gate: a shell, and
+// what ends a gate that hangs.
+const hookShell = 2
 
 // inSession says whether a process is in the anchor's own process session. Pi
 // starts each of its tools in one of their own, which nobody leaves for another's.

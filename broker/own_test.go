@@ -49,7 +49,7 @@ func TestAttack28_WhoMadeStdin(t *testing.T) {
 		name   string
 		caller peer.Peer
 		anchor *peer.Process
-		stdin  int
+		stdin  int // who made it
 		steps  int
 		gate   string
 		own    bool
@@ -80,9 +80,12 @@ func TestAttack28_WhoMadeStdin(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &Broker{gate: tt.gate}
-			c := &call{peer: tt.caller, stdin: tt.stdin, path: make([]session.Step, tt.steps), session: &session.Session{Runtime: "claude", Anchor: tt.anchor}}
+			c := &call{peer: tt.caller, host: wire.HostClaude, stdin: tt.stdin, path: make([]session.Step, tt.steps), session: &session.Session{Runtime: "claude", Anchor: tt.anchor}}
 			if b.hostsOwn(c) != tt.own {
 				t.Errorf("own: %v, want %v", !tt.own, tt.own)
+			}
+			if c.host = wire.HostCodex; b.hostsOwn(c) {
+				t.Error("a tool of Claude's speaks for Codex, whose hooks stand further down")
 			}
 		})
 	}
