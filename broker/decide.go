@@ -67,8 +67,8 @@ func (b *Broker) identityRows(c *call) (verdict.Verdict, bool) {
 	}
 	if name, pid, nested := nestedRuntime(c); nested {
 		next := "end that runtime; this version can't launch it"
-		if name == "claude" {
-			next = "end that runtime and start it by itself with: guard launch claude"
+		if name == "claude" || name == "claudex" {
+			next = "end that runtime and start it by itself with: guard launch " + name
 		}
 		return refuse(verdict.NestedRuntime, "judging", verdict.Object(c.event.Tool),
 			"it comes from another runtime, "+verdict.Object(name)+" (pid "+itoa(pid)+"), below the session's own", next), true

@@ -19,8 +19,9 @@ import (
 // client's own arguments, which it gets byte for byte behind guard's.
 type AgentLaunch struct {
 	Launch
-	File    string // the native program; empty: looked for
-	NoCache bool   // prove the gate also if that was done within a day
+	File      string // the native program; empty: looked for
+	ConfigDir string // of claudex; empty: CLAUDE_CONFIG_DIR, or ~/.claudex
+	NoCache   bool   // prove the gate also if that was done within a day
 }
 
 // agent is one runtime's way through a launch. Each of its steps may end it.
@@ -41,8 +42,9 @@ type agent interface {
 
 // agents are the runtimes that can be launched by name.
 var agents = map[string]func(AgentLaunch) agent{
-	"claude": newClaude,
-	"pi":     newPi,
+	"claude":  newClaude,
+	"claudex": newClaudex,
+	"pi":      newPi,
 }
 
 // Agent launches a runtime by its name. It returns only when it could not:

@@ -11,9 +11,12 @@ import (
 	host "leaseguard.internal/launcher/runtime"
 )
 
-// claude is what a launch of Claude has found out before it registers.
+// claude is what a launch of Claude, under either of its names, has found out
+// before it registers.
 type claude struct {
 	common
+	name    string // claude or claudex
+	table   host.Table
 	use     host.Use
 	client  *host.Client
 	user    host.User
@@ -23,24 +26,55 @@ type claude struct {
 	held    bool           // managed holds the gate's hooks
 }
 
-func newClaude(l AgentLaunch) agent { return &claude{common: common{AgentLaunch: l}} }
+func newClaude(l AgentLaunch) agent {
+	return &claude{common: common{AgentLaunch: l}, name: "claude", table: host.Claude}
+}
 
 func (c *claude) registration() wire.Register {
-	return wire.Register{Runtime: "claude", Command: c.client.Path, Unattended: c.use.Unattended}
+	return wire.Register{Runtime: c.name, Command: c.client.Path, Unattended: c.use.Unattended}
 }
 
 func (c *claude) close() { c.client.Close() }
 
 // prepare reads and checks everything that a launch depends on. It starts
-// nothing.
+// nothing, and writes to the settings of claudex only once all else is good.
 func (c *claude) prepare() error {
 	err := c.load()
 	if err != nil {
 		return err
 	}
-	if c.use, err = host.Claude.CheckArgs(c.Argv, c.config.Launch.AllowFlags); err != nil {
+	if c.use, err = c.table.CheckArgs(c.Argv, c.config.Launch.AllowFlags); err != nil {
 		return err
 	}
+	if c.name == "claudex" {
+		if err := c.isolate(); err != nil {
+			return err
+		}
+	}
+	if err := c.loadUser(); err != nil {
+		return err
+	}
+	if err := c.lookManaged(); err != nil {
+		return err
+	}
+	program := host.ClaudeProgram
+	program.Launch = c.name
+	c.client, err = host.Find(host.Search{Program: program, Path: c.lookup("PATH"), Home: c.lookup("HOME"), Self: c.programs.Guard, File: c.File})
+	if err != nil {
+		return err
+	}
+	if c.name == "claudex" {
+		if err := c.settle(); err != nil {
+			c.client.Close()
+			return err
+		}
+	}
+	c.tell()
+	return nil
+}
+
+// loadUser takes over what the user's own files say, environment included.
+func (c *claude) loadUser() error {
 	dir, err := workingDir()
 	if err != nil {
 		return err
@@ -53,18 +87,7 @@ func (c *claude) prepare() error {
 		return err
 	}
 	c.env = host.Filter(host.Over(c.Env, c.user.Env), pass)
-	if err := c.env.CheckSwitches(); err != nil {
-		return err
-	}
-	if err := c.lookManaged(); err != nil {
-		return err
-	}
-	c.client, err = host.Find(host.Search{Program: host.ClaudeProgram, Path: c.lookup("PATH"), Home: c.lookup("HOME"), Self: c.programs.Guard, File: c.File})
-	if err != nil {
-		return err
-	}
-	c.tell()
-	return nil
+	return c.env.CheckSwitches()
 }
 
 // tell says once what the session doesn't have.
@@ -120,7 +143,7 @@ func (c *claude) become(res wire.Result) error {
 	if err := c.user.CheckRemote(); err != nil { // it may have come since
 		return err
 	}
-	argv := append(append([]string{"claude"}, args...), c.Argv...)
+	argv := append(append([]string{host.ClaudeProgram.Name}, args...), c.Argv...)
 	return become(c.client.Path, argv, environ(c.env.Vars, *res.Session))
 }
 

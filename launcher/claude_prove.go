@@ -29,7 +29,7 @@ func (c *claude) prove(ctx context.Context, l wire.Launch) error {
 		return err
 	}
 	p := &proof{
-		runtime: "claude", path: c.client.Path, ask: mutator, nonce: l.Nonce,
+		runtime: c.name, argv0: host.ClaudeProgram.Name, path: c.client.Path, ask: mutator, nonce: l.Nonce,
 		command: func(url, key string) ([]string, []string) {
 			return args, append(c.env.Proof(), "ANTHROPIC_BASE_URL="+url, "ANTHROPIC_API_KEY="+key)
 		},
@@ -109,7 +109,7 @@ func (c *claude) versionLine(ctx context.Context) (string, error) {
 	said := &tail{}
 	cmd.Stdout = said
 	if err := cmd.Run(); err != nil {
-		return "", refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch claude --client FILE")
+		return "", refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch "+c.name+" --client FILE")
 	}
 	return string(said.text), nil
 }

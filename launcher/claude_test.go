@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,11 +28,12 @@ import (
 
 const nonce = "0123456789abcdef"
 
-// launchClaude is guard launch claude in the test binary's own clothes.
+// launchClaude is guard launch claude in the test binary's own clothes, or
+// claudex.
 func launchClaude(argv []string) int {
 	p, err := paths.Resolve(os.Getenv, uint32(os.Getuid()))
 	if err == nil {
-		err = Agent(context.Background(), "claude", AgentLaunch{
+		err = Agent(context.Background(), cmp.Or(os.Getenv("TEST_RUNTIME"), "claude"), AgentLaunch{
 			Launch: Launch{Paths: p, Argv: argv, Env: os.Environ(), Warn: func(w string) { fmt.Fprintln(os.Stderr, "warning:", w) }},
 		})
 	}

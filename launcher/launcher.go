@@ -146,5 +146,9 @@ func become(path string, argv, env []string, keep ...sealed) error {
 			return err
 		}
 	}
-	return fmt.Errorf("executing %s: %w", verdict.Object(path), syscall.Exec(path, argv, env)) // #nosec G204 -- launching is the purpose
+	err := syscall.Exec(path, argv, env) // #nosec G204 -- launching is the purpose
+	if errors.Is(err, unix.E2BIG) {
+		return tooLong(path, argv, env)
+	}
+	return fmt.Errorf("executing %s: %w", verdict.Object(path), err)
 }

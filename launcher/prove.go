@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ const maxSaid = 16 << 10
 type proof struct {
 	runtime string // the name that it is launched by
 	path    string // the client
+	argv0   string // what it is called as; empty: runtime
 	// command gives the client's arguments, and its whole environment, for a model
 	// at that address that wants that key.
 	command func(url, key string) (args, env []string)
@@ -72,7 +74,7 @@ func (p *proof) run(ctx context.Context) (err error) {
 	}
 	args, env := p.command(model.URL(), model.Key())
 	cmd := exec.Command(p.path, args...) // #nosec G204 -- the client that is to be executed
-	cmd.Args[0], cmd.Env = p.runtime, env
+	cmd.Args[0], cmd.Env = cmp.Or(p.argv0, p.runtime), env
 	cmd.Stdout, cmd.Stderr = said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.WaitDelay = time.Second // for pipes that its children hold open

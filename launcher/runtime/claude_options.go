@@ -11,12 +11,19 @@ const (
 	whyAgents   = "agents given so may bring hooks and servers of their own"
 	whyAway     = "it runs or opens the session outside of the process that guard holds"
 	whyControl  = "its stream takes orders that replace hooks and start servers"
+	whyConfig   = "guard's own flags come first: guard launch claudex --config-dir DIR -- ARGS"
 	whyPrompts  = "it would answer the client's permission prompts in a person's place"
 )
 
 // Claude is the table of the tested version. What an older or newer client
 // understands beside it is refused as unknown.
 var Claude = Table{Runtime: "claude", Version: Tested, Options: claudeOptions(), Commands: claudeCommands}
+
+// Claudex is the same client; its directory is guard's to choose.
+var Claudex = Table{
+	Runtime: "claudex", Version: Tested, Commands: claudeCommands,
+	Options: append(claudeOptions(), Option{Names: []string{"--config-dir"}, Arity: One, Why: whyConfig, Hidden: true}),
+}
 
 // claudeCommands are the words that the client takes for a command wherever its
 // first operand stands, those that --help doesn't show included.

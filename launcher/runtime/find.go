@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 // installers put it.
 type Program struct {
 	Name    string
+	Launch  string   // the runtime that it is launched as; empty: Name
 	Local   string   // below HOME: where it may be without being in PATH; empty: nowhere
 	Beside  []string // patterns, relative to the directories above a shim
 	Install string   // the command that gets it
@@ -27,6 +29,8 @@ type Program struct {
 	// program.
 	Script func(path string) bool
 }
+
+func (p Program) runtime() string { return cmp.Or(p.Launch, p.Name) }
 
 // Search says where to look for a runtime's native executable.
 type Search struct {
@@ -128,13 +132,13 @@ func (s Search) local() (*Client, error) {
 
 // refuseShim says which file to use instead, if one was found.
 func (s Search) refuseShim(shim, real string) error {
-	next, cause := "guard launch "+s.Program.Name+" --client FILE, with the native program's file", "it is a script that starts the client as another process, which the session would lose"
+	next, cause := "guard launch "+s.Program.runtime()+" --client FILE, with the native program's file", "it is a script that starts the client as another process, which the session would lose"
 	if s.Program.Script != nil {
 		next, cause = s.Program.Install+", then guard launch "+s.Program.Name+" --client FILE, with the script that it put there",
 			"it is not the client's own script, and what it starts would be another process, which the session would lose"
 	}
 	if real != "" {
-		next = "guard launch " + s.Program.Name + " --client " + shellWord(real)
+		next = "guard launch " + s.Program.runtime() + " --client " + shellWord(real)
 	}
 	return refuse(verdict.WiringUnproved, "launching", shim, cause, next)
 }

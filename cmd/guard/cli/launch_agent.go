@@ -11,7 +11,7 @@ import (
 // agent launches a runtime by its name. It returns only if that failed; the exit
 // code is 3 also for a refusal, since no session was started.
 func (c Command) agent(cmd *cobra.Command, runtime string, args []string) error {
-	l, help, err := agentFlags(args)
+	l, help, err := agentFlags(runtime, args)
 	if err != nil {
 		return err
 	}
@@ -34,43 +34,47 @@ func describeAgentFlags(cmd *cobra.Command) {
 }
 
 // agentFlags takes guard's own flags off the beginning of args.
-func agentFlags(args []string) (l launcher.AgentLaunch, help bool, err error) {
+func agentFlags(runtime string, args []string) (l launcher.AgentLaunch, help bool, err error) {
+	texts := map[string]*string{"--resume": &l.Resume, "--client": &l.File}
+	if runtime == "claudex" {
+		texts["--config-dir"] = &l.ConfigDir
+	}
 	for len(args) > 0 {
 		name, value, given := strings.Cut(args[0], "=")
-		switch name {
-		case "--":
-			if !given {
-				l.Argv = args[1:]
-				return l, false, nil
-			}
-		case "-h", "--help":
+		switch {
+		case args[0] == "--":
+			l.Argv = args[1:]
+			return l, false, nil
+		case name == "-h", name == "--help":
 			return l, true, nil
-		case "--no-cache":
-			if given {
-				return l, false, usagef("--no-cache takes no value")
-			}
+		case name == "--no-cache" && given:
+			return l, false, usagef("--no-cache takes no value")
+		case name == "--no-cache":
 			l.NoCache, args = true, args[1:]
-			continue
-		case "--resume", "--client":
-			if !given && len(args) < 2 {
-				return l, false, usagef("%s wants a value; the client's own %s goes behind --", name, name)
+		case texts[name] != nil:
+			if args, err = textFlag(texts[name], name, value, given, args[1:]); err != nil {
+				return l, false, err
 			}
-			if !given {
-				value, args = args[1], args[1:]
-			}
-			if value == "" || !given && strings.HasPrefix(value, "-") {
-				return l, false, usagef("%s wants a value, and got %q; the client's own %s goes behind --", name, value, name)
-			}
-			if name == "--resume" {
-				l.Resume = value
-			} else {
-				l.File = value
-			}
-			args = args[1:]
-			continue
+		default:
+			l.Argv = args
+			return l, false, nil
 		}
-		l.Argv = args
-		return l, false, nil
 	}
 	return l, false, nil
+}
+
+// textFlag takes a flag's value, which stands behind its = or in the next
+// argument, and gives what is left of the arguments.
+func textFlag(to *string, name, value string, given bool, rest []string) ([]string, error) {
+	if !given && len(rest) == 0 {
+		return nil, usagef("%s wants a value; the client's own %s goes behind --", name, name)
+	}
+	if !given {
+		value, rest = rest[0], rest[1:]
+	}
+	if value == "" || !given && strings.HasPrefix(value, "-") {
+		return nil, usagef("%s wants a value, and got %q; the client's own %s goes behind --", name, value, name)
+	}
+	*to = value
+	return rest, nil
 }
