@@ -12,10 +12,15 @@ import (
 
 // PiExtension is guard's extension for Pi. The launcher gives it to Pi in memory
 // that nobody can write any more, so that it stands in no file that the agent
-// could reach.
-//
-//go:embed pi/guard.js
-var PiExtension []byte
+// could reach. Its text stands in two files, to be read one by one.
+var PiExtension = []byte(piGuard + piRecover)
+
+var (
+	//go:embed pi/guard.js
+	piGuard string
+	//go:embed pi/recover.js
+	piRecover string
+)
 
 // PiModel is an extension for the proof alone: it makes the scripted model one
 // of Pi's own, whatever the user's configuration says of models. Where it is
