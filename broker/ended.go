@@ -21,6 +21,7 @@ type ended struct {
 	mu   sync.Mutex
 	by   map[string]store.Session
 	gone []string          // forgotten here and still in the store
+	wait int               // how many of these have to stay there for now
 	last map[uint32]string // of each user who had a session in this boot, the last
 }
 
@@ -122,6 +123,14 @@ func (e *ended) over(live func(id string) bool) []string {
 			ids = append(ids, id)
 		}
 	}
-	e.gone = wait
+	e.gone, e.wait = wait, len(wait)
 	return ids
+}
+
+// crowd says whether so many are to be forgotten that it is time: whoever launches
+// all the time would fill the disk, and the memory of the next broker's start.
+func (e *ended) crowd() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.gone)-e.wait > maxEnded/10
 }

@@ -78,3 +78,37 @@ func TestEndedIsDeleted(t *testing.T) {
 		t.Errorf("still stored: %+v, %v", sessions, err)
 	}
 }
+
+// Who launches all the time fills no disk: what is forgotten doesn't wait for its
+// hour in the store.
+func TestEndedMakesRoom(t *testing.T) {
+	f := newFixture(t, nil)
+	f.ended.mu.Lock()
+	f.ended.gone = []string{"the first hour's"}
+	f.ended.mu.Unlock()
+	waiting := func() int {
+		f.ended.mu.Lock()
+		defer f.ended.mu.Unlock()
+		return len(f.ended.gone)
+	}
+	f.eventually("the first look is over", func() bool { return waiting() == 0 })
+	old := store.Session{ID: "0123456789abcdef", Generation: 1, Started: f.clock.Wall()}
+	f.must(f.store.PutSession(t.Context(), old))
+	f.ended.add(old)
+	for n := range 2*maxEnded + 1 {
+		f.ended.add(store.Session{ID: fmt.Sprint(n), Generation: 1, Started: old.Started.Add(time.Second)})
+	}
+	f.eventually("the store has forgotten it", func() bool {
+		sessions, err := f.store.Sessions()
+		return err == nil && len(sessions) == 0
+	})
+	e := newEnded()
+	for n := range uint32(maxEnded) {
+		e.mark(n, fmt.Sprint(n))
+		e.gone = append(e.gone, fmt.Sprint(n))
+	}
+	e.over(nobody)
+	if e.crowd() {
+		t.Error("each user's last session, which has to stay, makes it look again and again")
+	}
+}

@@ -61,7 +61,7 @@ func (b *Broker) sweep(ctx context.Context) {
 		for _, r := range b.floods.Flush(now) {
 			b.audit.Log(r)
 		}
-		if n%3600 == 0 {
+		if n%3600 == 0 || b.ended.crowd() {
 			b.prune(ctx)
 		}
 	}
