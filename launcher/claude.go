@@ -148,21 +148,34 @@ func (c *claude) become(res wire.Result) error {
 }
 
 // files writes what the client reads and what stands in no argument, since it may
-// hold secrets: the user's MCP servers and instructions.
+// hold secrets.
 func (c *claude) files(session string) (f host.Files, err error) {
+	var servers, memory []byte
 	if len(c.user.Servers) > 0 {
-		text, err := c.user.ServersFile()
-		if err != nil {
-			return f, err
-		}
-		if f.Servers, err = c.file(session, "mcp.json", text); err != nil {
+		if servers, err = c.user.ServersFile(); err != nil {
 			return f, err
 		}
 	}
-	if len(c.user.Memory) > 0 && !c.use.PromptFile {
-		f.Memory, err = c.file(session, "memory.md", c.user.Memory)
+	if !c.use.PromptFile {
+		memory = c.user.Memory
 	}
-	return f, err
+	for _, w := range []struct {
+		to   *string
+		name string
+		text []byte
+	}{
+		{&f.Servers, "mcp.json", servers},
+		{&f.Memory, "memory.md", memory},
+		{&f.Helper, "helper.sh", []byte(c.user.KeyHelper)},
+	} {
+		if len(w.text) == 0 {
+			continue
+		}
+		if *w.to, err = c.file(session, w.name, w.text); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
 }
 
 // file writes a file of this session's own.

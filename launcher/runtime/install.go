@@ -66,11 +66,12 @@ const promptFile = "--append-system-prompt-file"
 type Files struct {
 	Servers string // the user's MCP servers
 	Memory  string // the user's instructions
+	Helper  string // the command that prints the user's credential, as a shell script
 }
 
 // Args are guard's own arguments for the client, each in one piece.
 func (in Install) Args(u User, files Files) ([]string, error) {
-	args, err := in.args(u)
+	args, err := in.args(u, files.Helper)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +84,9 @@ func (in Install) Args(u User, files Files) ([]string, error) {
 	return args, nil
 }
 
-// args are those that a proof has too, but for what only the session may run.
-func (in Install) args(u User) ([]string, error) {
-	text, err := in.settings(u)
+// args are those that a proof has too, but for the helper.
+func (in Install) args(u User, helper string) ([]string, error) {
+	text, err := in.settings(u, helper)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (in Install) args(u User) ([]string, error) {
 
 // settings is the one settings object that the client reads. Given as text, it
 // is read once: no edit of any file changes it afterwards.
-func (in Install) settings(u User) (string, error) {
+func (in Install) settings(u User, helper string) (string, error) {
 	permissions := maps.Clone(u.Permissions)
 	if in.Server != "" {
 		allow, err := withTool(permissions["allow"], "mcp__"+in.Server+"__"+recoverTool)
@@ -125,8 +126,8 @@ func (in Install) settings(u User) (string, error) {
 	for key, value := range u.More {
 		s[key] = value
 	}
-	if u.KeyHelper != nil {
-		s[keyHelper] = u.KeyHelper
+	if helper != "" {
+		s[keyHelper] = "/bin/sh " + shellWord(helper)
 	}
 	if !in.Bare {
 		s["hooks"] = in.hooks()
@@ -146,11 +147,8 @@ func (in Install) settings(u User) (string, error) {
 
 // tooLong names the key that is to blame.
 func (u User) tooLong(size int) error {
-	all := maps.Clone(u.More)
-	if all == nil {
-		all = object{}
-	}
-	all[keyHelper] = u.KeyHelper
+	all := object{}
+	maps.Copy(all, u.More)
 	for key, value := range u.Permissions {
 		all["permissions."+key] = value
 	}
@@ -214,10 +212,8 @@ func (in Install) serverConfig() (string, error) {
 var proofArgs = []string{"--no-session-persistence", "--output-format=json", "-p", "Call the tool that you are told to."}
 
 // ProofArgs are the arguments of the proof: guard's own, with its own MCP server
-// alone, without the command that prints the user's credential, and an
-// unattended question.
+// alone, and an unattended question. The proof needs no credential of the user's.
 func (in Install) ProofArgs(u User) ([]string, error) {
-	u.KeyHelper = nil
-	args, err := in.args(u)
+	args, err := in.args(u, "")
 	return append(args, proofArgs...), err
 }

@@ -68,15 +68,15 @@ func TestArgsWithServer(t *testing.T) {
 	in.Server = "guard-0123456789abcdef"
 	u := User{
 		Permissions: object{"allow": jsontext.Value(`["Bash"]`), "deny": jsontext.Value(`["WebFetch"]`)},
-		KeyHelper:   jsontext.Value(`"pass x"`),
+		KeyHelper:   "pass s3cret",
 		More:        object{"model": jsontext.Value(`"opus"`), "skipDangerousModePermissionPrompt": jsontext.Value("true")},
 		Servers:     object{"vs": jsontext.Value(`{"command":"/s","env":{"SECRET":"s3cret"}}`)},
 	}
-	args, err := in.Args(u, Files{Servers: "/run/x/mcp.json", Memory: "/run/x/memory.md"})
+	args, err := in.Args(u, Files{Servers: "/run/x/mcp.json", Memory: "/run/x/memory.md", Helper: "/run/x/it's.sh"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"apiKeyHelper":"pass x"`, `"model":"opus"`, `"permissions":{"allow":["Bash","mcp__guard-0123456789abcdef__recover"],"deny":["WebFetch"]}`, `"skipDangerousModePermissionPrompt":true`} {
+	for _, want := range []string{`"apiKeyHelper":"/bin/sh '/run/x/it'\\''s.sh'"`, `"model":"opus"`, `"permissions":{"allow":["Bash","mcp__guard-0123456789abcdef__recover"],"deny":["WebFetch"]}`, `"skipDangerousModePermissionPrompt":true`} {
 		if !strings.Contains(args[0], want) {
 			t.Errorf("settings %s lack %s", args[0], want)
 		}

@@ -20,10 +20,10 @@ type User struct {
 	SettingsFile string // where it would be
 	Settings     []byte // its bytes, for the proof's digest
 	Permissions  object
-	More         object         // further keys that pass as they are
-	KeyHelper    jsontext.Value // a command that prints a credential; no proof runs it
-	Env          []string       // of the env block, name=value, not filtered yet
-	Left         []string       // keys of the file that are not taken over
+	More         object   // further keys that pass as they are
+	KeyHelper    string   // a command that prints a credential, and may hold it; no proof runs it
+	Env          []string // of the env block, name=value, not filtered yet
+	Left         []string // keys of the file that are not taken over
 
 	Servers object   // MCP servers, env blocks filtered
 	Dropped []string // names dropped from their env blocks
@@ -111,7 +111,11 @@ func (u *User) takeSettings(f *userFile) error {
 			return f.bad("permissions", err.Error())
 		}
 	}
-	u.KeyHelper = f.top[keyHelper]
+	if helper, ok := f.top[keyHelper]; ok {
+		if u.KeyHelper, err = text(helper); err != nil {
+			return f.bad(keyHelper, err.Error())
+		}
+	}
 	for key, value := range f.top {
 		switch {
 		case slices.Contains(plain, key):

@@ -27,7 +27,7 @@ func TestLoadUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(u.More["model"]) != `"opus"` || string(u.More["language"]) != `"latin"` || string(u.KeyHelper) != `"pass x"` || string(u.Permissions["deny"]) != `["WebFetch"]` || string(u.Permissions["new"]) != "1" || string(u.More["skipDangerousModePermissionPrompt"]) != "true" {
+	if string(u.More["model"]) != `"opus"` || string(u.More["language"]) != `"latin"` || u.KeyHelper != "pass x" || string(u.Permissions["deny"]) != `["WebFetch"]` || string(u.Permissions["new"]) != "1" || string(u.More["skipDangerousModePermissionPrompt"]) != "true" {
 		t.Errorf("took over permissions %s, more %s, helper %s", u.Permissions, u.More, u.KeyHelper)
 	}
 	if want := []string{"A=1", "B=2", "LD_PRELOAD=/x", "T=true"}; !slices.Equal(u.Env, want) {
