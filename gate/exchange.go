@@ -69,13 +69,13 @@ func readPayload(c call) (frame []byte, e syscall.Errno) {
 			frame, frame[8] = frame[:20], 2 // wire.FlagOversize
 		}
 	}
-	// Who made the socketpair. The broker compares: the parent may change until it
-	// looks. Codex gives its hooks pipes, so there it is the one made by the launcher.
-	made := 0
-	if c.host == hostCodex {
-		made = lineFD
-	}
-	if peer, err := syscall.GetsockoptUcred(made, syscall.SOL_SOCKET, syscall.SO_PEERCRED); err == nil {
+	// Who made the socketpair; Codex gives its hooks pipes, and the launcher made one. Linux from 6.5 on says whether
+	// the number still is the maker's. The broker compares: the parent may change until it looks.
+	made := map[byte]int{hostCodex: lineFD}[c.host]
+	peer, err := syscall.GetsockoptUcred(made, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	pidfd, no := syscall.GetsockoptInt(made, syscall.SOL_SOCKET, peerPidfd)
+	_, _, gone := syscall.RawSyscall6(pidfdSignal, uintptr(pidfd), 0, 0, 0, 0, 0)
+	if err == nil && (no == nil && (gone == 0 || gone == syscall.EPERM) || no == syscall.ENOPROTOOPT) { //nolint:errorlint // syscall wraps none
 		copy(frame[9:12], []byte{byte(peer.Pid >> 16 & 0xff), byte(peer.Pid >> 8 & 0xff), byte(peer.Pid & 0xff)})
 	}
 	size := len(frame) - 20

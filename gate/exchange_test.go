@@ -118,6 +118,56 @@ func TestStdinPeer(t *testing.T) {
 	}
 }
 
+// Who made the socketpair and has been reaped made it no more: somebody else may
+// have the number by now.
+func TestStdinPeerIsGone(t *testing.T) {
+	b := serve(t, answerReply(pass))
+	l, err := net.Listen("unix", filepath.Join(private(t), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	for _, name := range []string{"lives", "gone"} {
+		t.Run(name, func(t *testing.T) {
+			maker := exec.Command("/proc/self/exe")
+			maker.Env = []string{"GATE_TEST_CHILD=speak", "GATE_TEST_SOCKET=" + l.Addr().String()}
+			hold, err := maker.StdinPipe() // it lives until this ends
+			if err == nil {
+				err = maker.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := l.Accept() // of which the kernel says the same as of a socketpair of its own
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			want := maker.Process.Pid
+			end := func() { _ = hold.Close(); _ = maker.Wait() }
+			if name == "gone" {
+				end()
+				want = 0
+			} else {
+				defer end()
+			}
+			stdin, err := conn.(*net.UnixConn).File()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = stdin.Close() }()
+			cmd := hook(b.socket, "decide")
+			cmd.Stdin = stdin
+			if got := runHook(t, cmd, ""); got.exit != 0 {
+				t.Fatalf("got %v", got)
+			}
+			if r := b.requests[len(b.requests)-1]; int(r.Peer) != want || string(r.Body) != payload {
+				t.Errorf("peer %d, want %d; body %q", r.Peer, want, r.Body)
+			}
+		})
+	}
+}
+
 // A broker that closes before it has read the payload can't pass it.
 func TestPassForUnreadPayloadDenies(t *testing.T) {
 	socket := filepath.Join(private(t), "broker.sock")

@@ -13,10 +13,10 @@ package gate
 import "syscall"
 
 const (
-	roleDecide, roleObserve  = 1, 2 // of internal/wire, and so are the next two lines
-	hostCodex, lineFD        = 2, 200
-	endMark, maxOutput       = ".end", 64 << 10
-	exitDeny, ticksPerSecond = 2, 100 // what every host takes for a deny; times(2), a clock that nobody can set
+	peerPidfd, pidfdSignal                = 77, 424 // SO_PEERPIDFD and pidfd_send_signal, for which syscall has no names
+	roleDecide, roleObserve               = 1, 2    // of internal/wire, and so is the next line
+	hostCodex, lineFD, endMark, maxOutput = 2, 200, ".end", 64 << 10
+	exitDeny, ticksPerSecond              = 2, 100 // what every host takes for a deny; times(2), a clock that nobody can set
 )
 
 // Main runs the gate and ends the process.
@@ -104,22 +104,16 @@ func parse(line []byte) (c call, ok bool) {
 		}
 		arg := string(line[from:i])
 		switch n, from = n+1, i+1; {
-		case n == 2 && arg == "claude":
-			c.host = 1
-		case n == 2 && arg == "codex":
-			c.host = hostCodex
-		case n == 2 && arg == "pi":
-			c.host = 3
+		case n == 2:
+			c.host = map[string]byte{"claude": 1, "codex": hostCodex, "pi": 3}[arg]
 		case n%2 == 1:
 			option = arg
 		case option == "--socket" && c.socket == "":
 			c.socket = arg
 		case option == "--broker-uid" && c.uid < 0 && arg != "":
 			c.uid = number(arg, 1<<32-2)
-		case option == "--role" && c.role == 0 && arg == "decide":
-			c.role = roleDecide
-		case option == "--role" && c.role == 0 && arg == "observe":
-			c.role = roleObserve
+		case option == "--role" && c.role == 0 && (arg == "decide" || arg == "observe"):
+			c.role = map[string]byte{"decide": roleDecide, "observe": roleObserve}[arg]
 		case option == "--deadline" && c.seconds == 150:
 			c.seconds = number(arg, 570)
 		default:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -27,6 +28,8 @@ func TestMain(m *testing.M) {
 	switch os.Getenv("GATE_TEST_CHILD") {
 	case "panic":
 		syscall.Exit(run(func(call, []byte) (reply, string) { panic("test") }))
+	case "speak":
+		syscall.Exit(speak(os.Getenv("GATE_TEST_SOCKET")))
 	case "listen":
 		syscall.Exit(listenOnly(os.Getenv("GATE_TEST_SOCKET")))
 	}
@@ -48,6 +51,24 @@ func buildAndRun(m *testing.M) int {
 		return 3
 	}
 	return m.Run()
+}
+
+// speak writes a payload, says no more, and stays until its own stdin ends.
+func speak(socket string) int {
+	conn, err := net.Dial("unix", socket)
+	if err == nil {
+		_, err = conn.Write([]byte(payload))
+	}
+	if err == nil {
+		err = conn.(*net.UnixConn).CloseWrite()
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, os.Stdin)
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
 }
 
 const payload = `{"hook_event_name":"PreToolUse","session_id":"s1","tool_name":"Bash","tool_input":{"command":"id"}}`
