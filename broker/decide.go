@@ -66,12 +66,9 @@ func (b *Broker) identityRows(c *call) (verdict.Verdict, bool) {
 			"use the newer session"), true
 	}
 	if name, pid, nested := nestedRuntime(c); nested {
-		next := "end that runtime; this version can't launch it"
-		if name == "claude" || name == "claudex" {
-			next = "end that runtime and start it by itself with: guard launch " + name
-		}
 		return refuse(verdict.NestedRuntime, "judging", verdict.Object(c.event.Tool),
-			"it comes from another runtime, "+verdict.Object(name)+" (pid "+itoa(pid)+"), below the session's own", next), true
+			"it comes from another runtime, "+verdict.Object(name)+" (pid "+itoa(pid)+"), below the session's own",
+			"end that runtime and start it by itself with: guard launch "+name), true
 	}
 	return verdict.Verdict{}, false
 }

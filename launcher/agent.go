@@ -44,6 +44,7 @@ type agent interface {
 var agents = map[string]func(AgentLaunch) agent{
 	"claude":  newClaude,
 	"claudex": newClaudex,
+	"codex":   newCodex,
 	"pi":      newPi,
 }
 

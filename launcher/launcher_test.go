@@ -288,7 +288,7 @@ func TestL1_ExecRefusesRuntimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for command, want := range map[string]string{
-		"claude": "guard launch claude", "./bin/claude": "guard launch claude", "linked": "guard launch claude", "shim": "codex can't be launched in this version",
+		"claude": "guard launch claude", "./bin/claude": "guard launch claude", "linked": "guard launch claude", "shim": "guard launch codex",
 	} {
 		t.Run(command, func(t *testing.T) {
 			if got := f.run(command, "report"); !strings.HasPrefix(got, "3 flag_refused: ") || !strings.Contains(got, want) {

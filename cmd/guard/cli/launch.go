@@ -19,13 +19,13 @@ its place: same pid, arguments byte for byte, same directory. The session starts
 UNVERIFIED: reads pass, changes are denied until guard approve.
 
 claude is Claude Code, with the gate installed and proved; claudex is the same
-with a configuration directory of its own. exec is any command
-that calls guard-gate itself.`,
+with a configuration directory of its own. codex is Codex, pi is Pi, each with
+the gate installed and proved. exec is any command that calls guard-gate itself.`,
 		Example: `  guard launch claude
   guard launch claude -- -p "tidy up the logs"
   guard launch exec -- bash`,
 	})
-	cmd.AddCommand(c.launchClaude(), c.launchClaudex(), c.launchPi(), c.launchExec())
+	cmd.AddCommand(c.launchClaude(), c.launchClaudex(), c.launchCodex(), c.launchPi(), c.launchExec())
 	return cmd
 }
 

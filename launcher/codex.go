@@ -1,0 +1,125 @@
+package launcher
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/verdict"
+	"leaseguard.internal/internal/wire"
+	host "leaseguard.internal/launcher/runtime"
+)
+
+// codex is what a launch of Codex has found out before it registers.
+type codex struct {
+	common
+	use    host.Use
+	client *host.Client
+	user   host.CodexUser
+	env    host.Environment
+	line   sealed // of the gate to its launcher
+}
+
+func newCodex(l AgentLaunch) agent {
+	return &codex{common: common{AgentLaunch: l}, line: sealed{-1}}
+}
+
+func (c *codex) registration() wire.Register {
+	return wire.Register{Runtime: "codex", Command: c.client.Path, Unattended: c.use.Unattended}
+}
+
+func (c *codex) close() {
+	c.client.Close()
+	c.line.close()
+}
+
+// prepare reads and checks everything that a launch depends on. It starts
+// nothing.
+func (c *codex) prepare() error {
+	err := c.load()
+	if err != nil {
+		return err
+	}
+	if c.use, err = host.CodexTable(c.readOnly()).CheckArgs(c.Argv, c.config.Launch.AllowFlags); err != nil {
+		return err
+	}
+	c.env = host.FilterCodex(c.Env, c.config.Session.EnvPass)
+	passwd, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return fmt.Errorf("looking for the login shell, which runs Codex's hooks: %w", err)
+	}
+	vars, err := host.CodexShell(host.LoginShell(string(passwd), strconv.Itoa(os.Getuid())), c.env.Get("PATH"))
+	if err != nil {
+		return err
+	}
+	c.env.Vars = append(c.env.Vars, vars...)
+	if c.user, err = host.LoadCodex(c.env.Get, c.use.Profiles); err != nil {
+		return err
+	}
+	c.client, err = host.Find(host.Search{Program: host.CodexProgram, Path: c.lookup("PATH"), Home: c.lookup("HOME"), Self: c.programs.Guard, File: c.File})
+	if err != nil {
+		return err
+	}
+	c.tell()
+	if c.line, err = newLine(); err != nil {
+		c.client.Close()
+	}
+	return err
+}
+
+func (c *codex) readOnly() bool { return c.config.Launch.CodexSandbox == "read-only" }
+
+// tell says once what the session doesn't have.
+func (c *codex) tell() {
+	say := func(what string, names []string) {
+		if len(names) > 0 {
+			c.Warn(what + ": " + strings.Join(names, ", "))
+		}
+	}
+	if c.client.Note != "" {
+		c.Warn(c.client.Note)
+	}
+	say("dropped from the environment", c.env.Dropped)
+	if dir, err := workingDir(); err == nil {
+		say("of the project is not loaded", c.user.Project(dir))
+	}
+	if len(c.user.Hooks) > 0 {
+		c.Warn("hooks of your own are switched off in this session: they would run beside the gate")
+	}
+	if c.user.Plugins {
+		c.Warn("plugins are switched off in this session: they bring hooks and servers of their own")
+	}
+}
+
+// install is what this launch puts into the client, with a name for guard's MCP
+// server. In system mode the hooks stand in the administrator's requirements.
+func (c *codex) install(server string) host.CodexInstall {
+	return host.CodexInstall{
+		Install: host.Install{
+			Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
+			Budget: c.config.Launch.Budget, Server: server, ServerEnv: c.serverEnv(),
+		},
+		Managed: c.Paths.Mode == paths.System, ReadOnly: c.readOnly(),
+	}
+}
+
+// become turns this process into the client that was proved.
+func (c *codex) become(res wire.Result) error {
+	args, err := c.install(res.Launch.Server).Args(c.user)
+	if err != nil {
+		return err
+	}
+	if err := c.client.Check(); err != nil {
+		return err
+	}
+	argv := slices.Concat([]string{"codex"}, args, c.Argv)
+	return become(c.client.Path, argv, environ(c.env.Vars, *res.Session), c.line)
+}
+
+// unproved is how a launch ends whose client can't be shown to ask the gate.
+func (c *codex) unproved(cause, next string) error {
+	return refuse(verdict.WiringUnproved, "proving that the gate is asked by", c.client.Path, cause, next)
+}

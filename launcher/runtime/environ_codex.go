@@ -1,0 +1,58 @@
+package runtime
+
+import (
+	"slices"
+	"strings"
+)
+
+// codexKept is all that Codex inherits. Its hooks run in a shell, with the
+// client's own environment: one variable that this shell reads (BASH_ENV,
+// BASH_FUNC_*, ZDOTDIR) answers every hook in the gate's place, which the client
+// takes for a pass. So here what isn't known to be harmless doesn't come along.
+var codexKept = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_*", "TERM", "COLORTERM", "TZ", "TMPDIR", "XDG_*",
+	"SSH_AUTH_SOCK", "GIT_*", "SSL_CERT_*", "OPENAI_*",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+}
+
+// FilterCodex keeps what is in the table, and the names in pass. What changes
+// with every terminal is left out without a word.
+func FilterCodex(env, pass []string) Environment {
+	var out Environment
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		switch {
+		case fits(name, codexKept) || slices.Contains(pass, name):
+			out.Vars = append(out.Vars, v)
+		case !fits(name, unproved):
+			out.Dropped = append(out.Dropped, name)
+		}
+	}
+	out.Dropped = unique(out.Dropped)
+	return out
+}
+
+// ProofCodex is the environment of Codex's proof: without credentials, proxies
+// and what changes from one terminal to the next.
+func (e Environment) ProofCodex() []string {
+	var vars []string
+	for _, v := range e.Vars {
+		name, _, _ := strings.Cut(v, "=")
+		if !fits(name, switches) && !fits(name, unproved) && !isSecret(name) {
+			vars = append(vars, v)
+		}
+	}
+	slices.Sort(vars)
+	return vars
+}
+
+// Get is the value of a variable; the last of equal names counts.
+func (e Environment) Get(name string) string {
+	value := ""
+	for _, v := range e.Vars {
+		if rest, ok := strings.CutPrefix(v, name+"="); ok {
+			value = rest
+		}
+	}
+	return value
+}
