@@ -66,12 +66,18 @@ func (w *world) piScript(s fakemodel.Script) {
 	}}})
 }
 
-// pi runs Pi itself, without guard, in print mode.
-func (w *world) pi(args ...string) outcome {
+// piAs runs Pi itself, without guard, with exactly these arguments.
+func (w *world) piAs(args ...string) outcome {
+	w.t.Helper()
+	return w.as(piNode, append([]string{piScript}, args...)...)
+}
+
+// as runs a program with exactly these arguments, where the client would be run.
+func (w *world) as(program string, args ...string) outcome {
 	w.t.Helper()
 	d := *w
-	d.Client = piNode
-	return d.runAs(slices.Concat([]string{piScript}, piFlags, []string{"-p", "go"}, args)...)
+	d.Client = program
+	return d.runAs(args...)
 }
 
 // launchPi runs Pi in print mode under guard.
@@ -83,9 +89,7 @@ func (g *guarded) launchPi(args ...string) outcome {
 // launchPiAs runs guard launch pi with exactly these arguments.
 func (g *guarded) launchPiAs(args ...string) outcome {
 	g.t.Helper()
-	w := *g.world
-	w.Client = filepath.Join(g.bin, "guard")
-	return w.runAs(append([]string{"launch", "pi"}, args...)...)
+	return g.as(filepath.Join(g.bin, "guard"), append([]string{"launch", "pi"}, args...)...)
 }
 
 // rpc is a Pi that takes commands on its standard input.
@@ -196,4 +200,18 @@ func (r *rpc) end() {
 	for range r.lines { // what it still says
 	}
 	_ = r.cmd.Wait()
+}
+
+// program writes an executable file below the world's directory.
+func (w *world) program(name, text string) string {
+	w.t.Helper()
+	path := filepath.Join(w.Dir, name)
+	w.write(path, text)
+	must(w.t, os.Chmod(path, 0o755))
+	return path
+}
+
+func readAll(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	return string(text), err
 }

@@ -121,9 +121,13 @@ func TestPiVersion(t *testing.T) {
 func TestPiIsPinned(t *testing.T) {
 	const bundle = "p/" + piAt + "dist/bundle/"
 	for name, change := range map[string]func(dir string) error{
-		"script":           func(dir string) error { return os.WriteFile(filepath.Join(dir, bundle+"cli.js"), []byte("x"), 0o755) },
-		"a file beside it": func(dir string) error { return os.WriteFile(filepath.Join(dir, bundle+"chunks/chunk-1.js"), []byte("y"), 0o644) },
-		"one more":         func(dir string) error { return os.WriteFile(filepath.Join(dir, bundle+"chunks/chunk-2.js"), nil, 0o644) },
+		"script": func(dir string) error { return os.WriteFile(filepath.Join(dir, bundle+"cli.js"), []byte("x"), 0o755) },
+		"a file beside it": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, bundle+"chunks/chunk-1.js"), []byte("y"), 0o644)
+		},
+		"one more": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, bundle+"chunks/chunk-2.js"), nil, 0o644)
+		},
 		"node": func(dir string) error {
 			return os.Rename(filepath.Join(dir, bundle+"cli.js"), filepath.Join(dir, "p/bin/node"))
 		},
@@ -194,12 +198,15 @@ func TestS2_FilterPi(t *testing.T) {
 	for _, name := range stay {
 		want = append(want, name+"=1")
 	}
-	if want = append(want, "NODE_DISABLE_COMPILE_CACHE=1", "JITI_FS_CACHE=false"); !slices.Equal(got.Vars, want) {
+	if want = append(want, "NODE_DISABLE_COMPILE_CACHE=1", "JITI_FS_CACHE=false", "PI_OFFLINE=1"); !slices.Equal(got.Vars, want) {
 		t.Errorf("kept %q, want %q", got.Vars, want)
 	}
 	passed := FilterPi([]string{"PI_CODING_AGENT_DIR=/x", "NODE_EXTRA_CA_CERTS=/y", "NODE_OPTIONS=-z"}, []string{"PI_CODING_AGENT_DIR", "NODE_EXTRA_CA_CERTS"})
-	if !slices.Equal(passed.Dropped, []string{"NODE_OPTIONS"}) || len(passed.Vars) != 4 {
+	if !slices.Equal(passed.Dropped, []string{"NODE_OPTIONS"}) || len(passed.Vars) != 5 {
 		t.Errorf("env_pass: %+v", passed)
+	}
+	if online := FilterPi(nil, []string{"PI_OFFLINE"}); slices.Contains(online.Vars, "PI_OFFLINE=1") {
+		t.Errorf("env_pass doesn't let Pi use the network: %q", online.Vars)
 	}
 	for _, v := range got.ProofPi() {
 		if strings.Contains(v, "API_KEY") || strings.Contains(v, "HTTPS_PROXY") || strings.HasPrefix(v, "AWS_") {
