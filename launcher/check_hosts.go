@@ -3,14 +3,21 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
+	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/verdict"
 	host "leaseguard.internal/launcher/runtime"
 )
 
 func (c *claude) version(ctx context.Context) (version, warning string, err error) {
+	if os.Geteuid() == 0 {
+		if err := safepath.File(c.client.Path, 0); err != nil { // whoever may change it would be root
+			return "", "", refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, "root starts no program that others may change: "+err.Error(), "run guard doctor as the user that launches it")
+		}
+	}
 	line, err := c.versionLine(ctx)
 	if err != nil {
 		return "", "", err

@@ -27,6 +27,10 @@ import (
 // The test binary plays all of guard's programs, each under its own name. They
 // end without the second that the race detector waits at an exit.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "claude" { // a copy of guard's, in a script that needs a client
+		fmt.Println("2.1.332 (Claude Code)")
+		unix.Exit(0)
+	}
 	testscript.Main(m, map[string]func(){
 		"guard": func() {
 			unix.Exit(Command{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Env: os.Environ()}.Main(os.Args[1:]))

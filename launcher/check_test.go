@@ -1,0 +1,67 @@
+package launcher
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"leaseguard.internal/internal/paths"
+	host "leaseguard.internal/launcher/runtime"
+)
+
+// TestRootStartsNoForeignClient: root asks no program for its version that
+// somebody else may have changed.
+func TestRootStartsNoForeignClient(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("it is about root; CI runs this as root")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "claude")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n: >\"$0.ran\"\necho '2.1.332 (Claude Code)'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c := &claude{client: &host.Client{Path: path}}
+	if version, _, err := c.version(t.Context()); err != nil || version != "2.1.332" {
+		t.Fatalf("root's own: %q, %v", version, err)
+	}
+	if err := os.Remove(path + ".ran"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if version, _, err := c.version(t.Context()); version != "" || err == nil || !strings.Contains(err.Error(), "wiring_unproved") {
+		t.Errorf("%q, %v", version, err)
+	}
+	if _, err := os.Stat(path + ".ran"); err == nil {
+		t.Error("it ran")
+	}
+}
+
+// TestCheckAbsent: a runtime that isn't there is told from one that can't be
+// launched.
+func TestCheckAbsent(t *testing.T) {
+	dir := t.TempDir()
+	p := paths.Paths{Mode: paths.User, Config: filepath.Join(dir, "guard.toml"), BrokerUID: uint32(os.Getuid())}
+	check := func(name string) Checked {
+		return Check(t.Context(), name, AgentLaunch{Launch: Launch{Paths: p, Env: []string{"HOME=" + dir, "PATH=relative:" + dir}}})
+	}
+	for _, name := range append(Runtimes(), "nothing") {
+		if c := check(name); !c.Absent || c.Path != "" || c.Digest != "" {
+			t.Errorf("%s where there is none: %+v", name, c)
+		}
+	}
+	for _, name := range []string{"claude", "pi"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if c := check(name); c.Absent || c.Err == nil || c.Path != "" {
+			t.Errorf("a script in the place of %s: %+v", name, c)
+		}
+	}
+	if !slices.Contains(Runtimes(), "claude") {
+		t.Errorf("runtimes %q", Runtimes())
+	}
+}
