@@ -94,7 +94,7 @@ func playClient() int {
 }
 
 func ask(messages string) error {
-	body := `{"model":"m","messages":[` + messages + `],"tools":[{"name":"Bash"}]}`
+	body := `{"model":"m","messages":[` + messages + `],"tools":[{"name":"Bash"},{"name":"bash"}]}`
 	req, err := http.NewRequest(http.MethodPost, os.Getenv("ANTHROPIC_BASE_URL")+"/v1/messages", strings.NewReader(body))
 	if err != nil {
 		return err

@@ -24,8 +24,9 @@ import (
 )
 
 // Under the name "launch" the test binary launches its arguments, under "guard"
-// it launches claude with them, and under "claude" it is that client; under any
-// name with "report" first, it plays a runtime that says what it found.
+// it launches claude with them, and under "claude" it is that client, and the node
+// of Pi under "pi"; under any name with "report" first, it plays a runtime that
+// says what it found.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "launch" {
 		unix.Exit(launch(os.Args[1:])) // without the race detector's second at an exit
@@ -35,6 +36,8 @@ func TestMain(m *testing.M) {
 		unix.Exit(launchClaude(os.Args[1:]))
 	case "claude":
 		unix.Exit(playClient())
+	case "pi":
+		unix.Exit(playPi())
 	}
 	if len(os.Args) > 1 && os.Args[1] == "report" {
 		unix.Exit(report())
