@@ -133,7 +133,7 @@ func (c *claude) become(res wire.Result) error {
 	if err != nil {
 		return err
 	}
-	args, err := c.sessionInstall(res.Launch.Server).Args(c.user, files)
+	args, err := c.install(res.Launch.Server).Args(c.user, files)
 	if err != nil {
 		return err
 	}

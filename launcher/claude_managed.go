@@ -34,20 +34,12 @@ func (c *claude) lookManaged() error {
 }
 
 // proofInstall is what the proof brings: where the administrator's settings hold
-// the hooks, none, so that only these can ask the gate.
+// the hooks, none, so that only those can ask the gate. The session brings hooks
+// all the same. They are silent beside managed ones, and equal entries run once;
+// but settings that a service sends to the client put managed files out of
+// effect, whatever they say, and files can go: then these are left.
 func (c *claude) proofInstall(server string) host.Install {
 	in := c.install(server)
 	in.Bare = c.held
-	return in
-}
-
-// sessionInstall is what the session brings: hooks too, also where managed ones
-// silence them. Settings that a service sends to the client put managed files
-// out of effect, whatever they say, and managed files can go; then these are
-// left. Where they would run beside managed ones, each call would be judged
-// twice.
-func (c *claude) sessionInstall(server string) host.Install {
-	in := c.install(server)
-	in.Bare = c.held && c.effect.Only == ""
 	return in
 }

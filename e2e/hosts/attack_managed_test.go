@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // administer writes an administrator's file for one test, as managed does.
@@ -30,16 +32,21 @@ func TestAttackManaged(t *testing.T) {
 	for _, c := range []struct {
 		name, file, text string
 		words            []string // of the refusal; nil: the session runs, and is gated
+		what             string   // the hole; "": it is none
 	}{
-		{"disableAllHooks in a drop-in", dropin, `{"disableAllHooks":true}`, []string{dropin + " has disableAllHooks = true"}},
-		{"managed hooks only, in a drop-in", dropin, `{"allowManagedHooksOnly":true}`, []string{dropin + " has allowManagedHooksOnly = true"}},
-		{"simple mode", main, `{"env":{"CLAUDE_CODE_SIMPLE":"1"}}`, []string{"without the gate's denial"}},
-		{"shell prefix", main, `{"env":{"CLAUDE_CODE_SHELL_PREFIX":"/bin/true"}}`, nil},
-		{"empty", main, "", nil},
-		{"no servers allowed", main, `{"allowManagedMcpServersOnly":true,"allowedMcpServers":[]}`, nil},
-		{"servers of its own", "managed-mcp.json", `{"mcpServers":{}}`, []string{"--strict-mcp-config"}},
+		{"disableAllHooks in a drop-in", dropin, `{"disableAllHooks":true}`, []string{dropin + " has disableAllHooks = true"}, "disableAllHooks in an administrator's file switches every hook off"},
+		{"managed hooks only, in a drop-in", dropin, `{"allowManagedHooksOnly":true}`, []string{dropin + " has allowManagedHooksOnly = true"}, "allowManagedHooksOnly in an administrator's file, without guard's hooks there, switches a session's off"},
+		{"plugins' hooks only", dropin, `{"strictPluginOnlyCustomization":["hooks"]}`, []string{dropin + " has strictPluginOnlyCustomization for hooks"}, "strictPluginOnlyCustomization in an administrator's file switches every hook but theirs and plugins' off"},
+		{"simple mode", main, `{"env":{"CLAUDE_CODE_SIMPLE":"1"}}`, []string{"without the gate's denial"}, "CLAUDE_CODE_SIMPLE in an administrator's env switches a session's hooks off"},
+		{"shell prefix", main, `{"env":{"CLAUDE_CODE_SHELL_PREFIX":"/bin/true"}}`, nil, ""},
+		{"empty", main, "", nil, ""},
+		{"no servers allowed", main, `{"allowManagedMcpServersOnly":true,"allowedMcpServers":[]}`, nil, ""},
+		{"servers of its own", "managed-mcp.json", `{"mcpServers":{}}`, []string{"--strict-mcp-config"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.what != "" {
+				hole{Host: "claude", Version: host.Tested, ID: "managed_" + slug(c.name), What: c.what, State: "closed", By: "the launch proves through the client that the gate is asked; without that it ends, and names the file"}.report(t)
+			}
 			administer(t, c.file, c.text)
 			g := newGuarded(t, "")
 			g.steps(writes(g.world)...)
