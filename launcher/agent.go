@@ -22,6 +22,8 @@ type AgentLaunch struct {
 	File      string // the native program; empty: looked for
 	ConfigDir string // of claudex; empty: CLAUDE_CONFIG_DIR, or ~/.claudex
 	NoCache   bool   // prove the gate also if that was done within a day
+
+	look bool // Check's: nothing may be written
 }
 
 // agent is one runtime's way through a launch. Each of its steps may end it.

@@ -2,11 +2,19 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"syscall"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"leaseguard.internal/internal/safepath"
+	"leaseguard.internal/internal/verdict"
 	host "leaseguard.internal/launcher/runtime"
 )
 
@@ -43,6 +51,7 @@ func Runtimes() []string { return slices.Sorted(maps.Keys(agents)) }
 // itself, to tell its version.
 func Check(ctx context.Context, name string, l AgentLaunch) Checked {
 	c := Checked{Runtime: name}
+	l.look = true
 	l.Warn = func(note string) { c.Notes = append(c.Notes, note) }
 	start, ok := agents[name]
 	if !ok {
@@ -51,7 +60,7 @@ func Check(ctx context.Context, name string, l AgentLaunch) Checked {
 	}
 	a := start(l)
 	if c.Err = a.prepare(); c.Err != nil {
-		c.Absent = !present(common{AgentLaunch: l}, name)
+		c.Absent = errors.Is(c.Err, errUnused) || !present(common{AgentLaunch: l}, name)
 		return c
 	}
 	defer a.close()
@@ -75,6 +84,34 @@ func (c *common) placeholder() string {
 		return ""
 	}
 	return "guard-0000000000000000"
+}
+
+// askVersion is versionLine for who only looks: root starts no program then that
+// others may change.
+func askVersion(ctx context.Context, runtime, path string, env []string) (string, error) {
+	if os.Geteuid() == 0 {
+		if err := safepath.File(path, 0); err != nil {
+			return "", refuse(verdict.WiringUnproved, "asking for its version", path, "root starts no program that others may change: "+err.Error(), "run guard doctor as the user that launches it")
+		}
+	}
+	return versionLine(ctx, runtime, path, env)
+}
+
+// versionLine is what the client's --version prints.
+func versionLine(ctx context.Context, runtime, path string, env []string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, proofTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version") // #nosec G204 -- the client that is to be executed
+	cmd.Env = env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	said := &tail{}
+	cmd.Stdout = said
+	if err := cmd.Run(); err != nil {
+		return "", refuse(verdict.WiringUnproved, "asking for its version", path, errors.Join(err, ctx.Err()).Error(), "guard launch "+runtime+" --client FILE")
+	}
+	return string(said.text), nil
 }
 
 // present says whether anything is called as the runtime's client.

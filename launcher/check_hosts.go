@@ -3,22 +3,16 @@ package launcher
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
-	"leaseguard.internal/internal/safepath"
+	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/verdict"
 	host "leaseguard.internal/launcher/runtime"
 )
 
 func (c *claude) version(ctx context.Context) (version, warning string, err error) {
-	if os.Geteuid() == 0 {
-		if err := safepath.File(c.client.Path, 0); err != nil { // whoever may change it would be root
-			return "", "", refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, "root starts no program that others may change: "+err.Error(), "run guard doctor as the user that launches it")
-		}
-	}
-	line, err := c.versionLine(ctx)
+	line, err := askVersion(ctx, c.name, c.client.Path, c.env.Proof())
 	if err != nil {
 		return "", "", err
 	}
@@ -59,4 +53,26 @@ func (p *pi) inEffect() (effect []string, faults []host.Fault) {
 		effect = append(effect, "launch.pi_extensions loads "+verdict.Object(path))
 	}
 	return effect, nil
+}
+
+func (c *codex) version(ctx context.Context) (version, warning string, err error) {
+	line, err := askVersion(ctx, "codex", c.client.Path, c.env.ProofCodex())
+	if err != nil {
+		return "", "", err
+	}
+	_, version, _ = strings.Cut(strings.TrimSpace(line), " ")
+	warning, err = host.CheckCodexVersion(c.client.Path, line)
+	return verdict.Clean(version), warning, err
+}
+
+func (c *codex) inEffect() (effect []string, faults []host.Fault) {
+	how := "by the arguments of its process, which no file but an administrator's changes"
+	if c.Paths.Mode == paths.System {
+		how = "by an administrator's requirements"
+	}
+	sandbox := "the client's own sandbox"
+	if c.readOnly() {
+		sandbox = "read-only sandbox (launch.codex_sandbox)"
+	}
+	return []string{fmt.Sprintf("gate %s %s; %s", verdict.Object(c.programs.Gate), how, sandbox)}, nil
 }

@@ -1,12 +1,14 @@
 package launcher
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
 	host "leaseguard.internal/launcher/runtime"
 )
@@ -22,7 +24,7 @@ func TestRootStartsNoForeignClient(t *testing.T) {
 	if err := os.WriteFile(path, []byte("#!/bin/sh\n: >\"$0.ran\"\necho '2.1.332 (Claude Code)'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c := &claude{client: &host.Client{Path: path}}
+	c := &claude{name: "claude", client: &host.Client{Path: path}}
 	if version, _, err := c.version(t.Context()); err != nil || version != "2.1.332" {
 		t.Fatalf("root's own: %q, %v", version, err)
 	}
@@ -63,5 +65,42 @@ func TestCheckAbsent(t *testing.T) {
 	}
 	if !slices.Contains(Runtimes(), "claude") {
 		t.Errorf("runtimes %q", Runtimes())
+	}
+}
+
+// TestCheckWritesNothing: the directory of claudex isn't made, nor is the gate
+// put into a settings file that is there.
+func TestCheckWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	l := AgentLaunch{look: true, Launch: Launch{
+		Paths: paths.Paths{Mode: paths.User, Config: filepath.Join(dir, "guard.toml"), BrokerUID: uint32(os.Getuid())},
+		Env:   []string{"HOME=" + dir, "PATH=" + dir}, Warn: func(string) {},
+	}}
+	place := filepath.Join(dir, claudexDir)
+	isolate := func() error {
+		c := &claude{common: common{AgentLaunch: l}, name: "claudex"}
+		return c.isolate()
+	}
+	if err := isolate(); !errors.Is(err, errUnused) {
+		t.Errorf("without a directory: %v", err)
+	}
+	if _, err := os.Stat(place); err == nil {
+		t.Fatal("it was made")
+	}
+	if err := os.Mkdir(place, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	settings := filepath.Join(place, "settings.json")
+	if err := os.WriteFile(settings, []byte(`{"model":"x"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, noted := &claude{common: common{AgentLaunch: l}, name: "claudex"}, 0
+	c.Warn = func(string) { noted++ }
+	c.user.SettingsFile, c.config = settings, config.Default()
+	if err := c.settle(); err != nil || noted != 1 || !strings.Contains(string(c.user.Settings), "PreToolUse") {
+		t.Errorf("%v, %d notes, settings %s", err, noted, c.user.Settings)
+	}
+	if now, err := os.ReadFile(settings); err != nil || string(now) != `{"model":"x"}` {
+		t.Errorf("the file is %s, %v", now, err)
 	}
 }

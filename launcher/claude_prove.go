@@ -4,14 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os/exec"
-	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/fakemodel"
-	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 	host "leaseguard.internal/launcher/runtime"
 )
@@ -86,7 +80,7 @@ func mutator(_ context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
 func (c *claude) checkVersion(ctx context.Context, line string) error {
 	if line == "" {
 		var err error
-		if line, err = c.versionLine(ctx); err != nil {
+		if line, err = versionLine(ctx, c.name, c.client.Path, c.env.Proof()); err != nil {
 			return err
 		}
 	}
@@ -95,21 +89,4 @@ func (c *claude) checkVersion(ctx context.Context, line string) error {
 		c.Warn(warning)
 	}
 	return err
-}
-
-// versionLine is what the client's --version prints.
-func (c *claude) versionLine(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, proofTime)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, c.client.Path, "--version") // #nosec G204 -- the client that is to be executed
-	cmd.Env = c.env.Proof()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	said := &tail{}
-	cmd.Stdout = said
-	if err := cmd.Run(); err != nil {
-		return "", refuse(verdict.WiringUnproved, "asking for its version", c.client.Path, errors.Join(err, ctx.Err()).Error(), "guard launch "+c.name+" --client FILE")
-	}
-	return string(said.text), nil
 }

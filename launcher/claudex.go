@@ -51,11 +51,16 @@ func (c *claude) isolate() error {
 	if !filepath.IsAbs(dir) || dir == "/" {
 		return bad("want a directory that begins with /")
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return bad(err.Error())
+	if !c.look {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return bad(err.Error())
+		}
 	}
 	info, err := os.Stat(dir)
-	if err != nil {
+	switch {
+	case c.look && errors.Is(err, fs.ErrNotExist):
+		return errUnused
+	case err != nil:
 		return bad(err.Error())
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
@@ -69,6 +74,9 @@ func (c *claude) isolate() error {
 	c.Env = host.Over(c.Env, []string{"CLAUDE_CONFIG_DIR=" + dir})
 	return nil
 }
+
+// errUnused says that claudex was never launched here.
+var errUnused = errors.New("its configuration directory isn't there yet")
 
 // settle puts the gate into the directory's settings file. The file is replaced
 // as a whole or not at all, and not at all when it is anything but a plain file
@@ -86,7 +94,11 @@ func (c *claude) settle() error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(text, old.text) {
+	switch {
+	case bytes.Equal(text, old.text):
+	case c.look:
+		c.Warn("the gate is not in " + verdict.Object(path) + " as it would be: guard launch claudex puts it there")
+	default:
 		if err := old.replace(text); err != nil {
 			return bad(err.Error())
 		}

@@ -21,6 +21,10 @@ func EnvTables() []EnvTable {
 			Dropped: slices.Clone(dropped), Kept: slices.Clone(kept), Refused: slices.Clone(switches), Set: slices.Clone(fixed),
 		},
 		{
+			Runtimes: []string{"codex"}, Allowed: slices.Clone(codexKept),
+			Dropped: []string{}, Kept: []string{}, Refused: []string{}, Set: []string{},
+		},
+		{
 			Runtimes: []string{"pi"}, Allowed: []string{},
 			Dropped: slices.Concat(dropped, piDropped), Kept: []string{}, Refused: []string{}, Set: slices.Clone(piFixed),
 		},
