@@ -118,6 +118,9 @@ func (e *Effective) load(m Managed, hooks jsontext.Value) {
 	}
 }
 
+// Alone says whether no hooks of users, projects and arguments run.
+func (e Effective) Alone() bool { return e.Only != "" || e.plugins != "" }
+
 // Missing names the events that the gate isn't asked on, in the order in which
 // guard installs them; none: by the files it is asked on all.
 func (e Effective) Missing(in Install) []string {

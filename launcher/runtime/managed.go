@@ -13,8 +13,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sys/unix"
-
-	"leaseguard.internal/internal/version"
 )
 
 // managedDir is where an administrator's settings of Claude are.
@@ -22,7 +20,9 @@ const managedDir = "/etc/claude-code"
 
 // DropIn is guard's own file among them. The client reads managed-settings.json
 // and then the drop-ins by the bytes of their names, and the last of equal keys
-// counts: so the name is one that hardly any other comes after.
+// counts: so the name is one that hardly any other comes after. Its text is the
+// same in each version that asks the same: a session whose managed settings
+// change is locked.
 const DropIn = managedDir + "/managed-settings.d/zz-leaseguard.json"
 
 // dropInComment is by what guard knows its own file. The client takes keys that
@@ -33,7 +33,7 @@ const dropInComment = "Written by guard init --system, which replaces it as long
 // administrator's run, since another's could change a call after it was judged.
 func (in Install) DropInText() ([]byte, error) {
 	text, err := json.Marshal(map[string]any{
-		"$comment": dropInComment, "$version": version.Version, "allowManagedHooksOnly": true, "hooks": in.hooks(),
+		"$comment": dropInComment, "allowManagedHooksOnly": true, "hooks": in.hooks(),
 	}, json.Deterministic(true), jsontext.WithIndent("  "))
 	if err != nil {
 		return nil, fmt.Errorf("writing managed settings: %w", err)
