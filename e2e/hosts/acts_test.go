@@ -53,16 +53,15 @@ func newProtected(t *testing.T, config string) (*guarded, *zvmsim.Server) {
 	return newGuarded(t, text), sim
 }
 
-// userServers gives the user MCP servers of their own scope, in ~/.claude.json.
+// userServers gives the user MCP servers of their own scope, in the client's state.
 func (w *world) userServers(servers object) {
 	w.t.Helper()
-	file := filepath.Join(w.Home, ".claude.json")
-	text, err := os.ReadFile(file)
+	text, err := os.ReadFile(w.State)
 	must(w.t, err)
 	var state object
 	must(w.t, json.Unmarshal(text, &state))
 	state["mcpServers"] = servers
-	w.write(file, state)
+	w.write(w.State, state)
 }
 
 // stub is an MCP server of the given tools.

@@ -3,7 +3,6 @@
 package hosts
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,7 +14,7 @@ import (
 func planted(files map[string]string) func(*world, object) {
 	return func(w *world, _ object) {
 		for name, text := range files {
-			w.write(filepath.Join(w.Dir, name), strings.ReplaceAll(text, "MARKER", w.Marker))
+			w.write(w.at(name), strings.ReplaceAll(text, "MARKER", w.Marker))
 		}
 	}
 }
@@ -34,29 +33,19 @@ const (
 // TestAttackServers: MCP servers that a project brings are programs that run
 // before any tool is called.
 func TestAttackServers(t *testing.T) {
-	state := func(w *world, _ object) {
-		// The project's part of the client's own state, as "claude mcp add" writes it.
-		key := w.Model.Key()
-		w.write(filepath.Join(w.Home, ".claude.json"), strings.ReplaceAll(string(toJSON(w.t, object{
-			"hasCompletedOnboarding": true, "customApiKeyResponses": object{"approved": []string{key[len(key)-20:]}},
-			"projects": object{w.Project: object{"hasTrustDialogAccepted": true, "mcpServers": "SERVERS"}},
-		})), `"SERVERS"`, strings.ReplaceAll(server, "MARKER", w.Marker)))
-	}
 	call := use("mcp__planted__act", `{}`)
 	attacks(t, []attack{
 		{name: ".mcp.json", what: "a server of a project's .mcp.json starts unasked", by: byServers, plant: planted(map[string]string{"project/.mcp.json": servers}), steps: call, saw: absent},
-		{name: ".mcp.json that the project enables", what: "a project's settings accept the project's own servers", by: byServers, plant: planted(map[string]string{
+		{name: ".mcp.json that the project enables", claudex: true, what: "a project's settings accept the project's own servers", by: byServers, plant: planted(map[string]string{
 			"project/.mcp.json": servers, project: `{"enableAllProjectMcpServers":true,"enabledMcpjsonServers":["planted"]}`,
 		}), steps: call, saw: absent},
-		{name: "local scope", what: "a server of the project in the client's own state starts unasked", by: byServers, plant: state, steps: call, saw: absent},
 	})
 }
 
 // TestAttackHelpers: programs that the client runs for itself.
 func TestAttackHelpers(t *testing.T) {
 	attacks(t, []attack{
-		{name: "apiKeyHelper of the project", what: "a project's apiKeyHelper runs a command before the first request", by: byNoSettings, plant: planted(map[string]string{project: `{"apiKeyHelper":"touch MARKER; echo key"}`})},
-		{name: "apiKeyHelper of the user", what: "the user's apiKeyHelper runs a command before the first request", by: byNoSettings, plant: planted(map[string]string{user: `{"apiKeyHelper":"touch MARKER; echo key"}`})},
+		{name: "apiKeyHelper of the project", claudex: true, what: "a project's apiKeyHelper runs a command before the first request", by: byNoSettings, plant: planted(map[string]string{project: `{"apiKeyHelper":"touch MARKER; echo key"}`})},
 		{name: "statusLine of the project", what: "a project's statusLine runs a command in a terminal", by: byNoSettings, person: true, plant: planted(map[string]string{
 			project: `{"statusLine":{"type":"command","command":"touch MARKER"}}`, user: `{"skipDangerousModePermissionPrompt":true}`,
 		})},
@@ -74,7 +63,7 @@ func TestAttackSkills(t *testing.T) {
 	attacks(t, []attack{
 		{name: "typed skill", what: "a shell line of a project's skill that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("project/.claude/skills/planted/SKILL.md", skill)},
 		{name: "typed command", what: "a shell line of a project's command that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("project/.claude/commands/planted.md", skill)},
-		{name: "skill of the user", what: "a shell line of a user's skill that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("home/.claude/skills/planted/SKILL.md", skill)},
+		{name: "skill of the user", claudex: true, what: "a shell line of a user's skill that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("home/.claude/skills/planted/SKILL.md", skill)},
 		{name: "called skill", what: "a shell line of a project's skill that the model calls runs without PreToolUse", by: byNoSettings, plant: place("project/.claude/skills/planted/SKILL.md", skill), steps: call, approved: true, saw: "planted"},
 		{name: "skill of an added directory", what: "a shell line of a skill below --add-dir runs without PreToolUse", by: byNoSettings, args: []string{"--add-dir", "../more"}, prompt: "/planted", plant: place("more/.claude/skills/planted/SKILL.md", skill)},
 		{name: "skill with a hook", what: "a skill's own hooks run commands from its call on", by: byNoSettings, plant: place("project/.claude/skills/planted/SKILL.md", hooked), steps: then, approved: true, saw: "planted"},

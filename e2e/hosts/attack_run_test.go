@@ -3,6 +3,7 @@
 package hosts
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,6 +40,7 @@ type attack struct {
 	// passes what the model asks for; else everything is denied.
 	approved bool
 	ends     string // under guard the client says this and ends
+	claudex  bool   // it is tried on claudex too
 	saw      string // what the guarded model is told of its first call; default the gate's reason
 }
 
@@ -65,9 +67,16 @@ func attacks(t *testing.T, table []attack) {
 	for _, a := range table {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			hole{Host: "claude", Version: host.Tested, ID: slug(a.name), What: a.what, State: "closed", By: a.by}.report(t)
-			t.Run("control", a.withoutGuard)
-			t.Run("guarded", a.withGuard)
+			for runtime, as := range claudes {
+				if runtime == "claudex" && !a.claudex {
+					continue
+				}
+				t.Run(runtime, func(t *testing.T) {
+					hole{Host: runtime, Version: host.Tested, ID: slug(a.name), What: a.what, State: "closed", By: a.by}.report(t)
+					t.Run("control", func(t *testing.T) { a.unguarded(as(newGuarded(t, "")).world) })
+					t.Run("guarded", func(t *testing.T) { a.withGuard(as(newGuarded(t, ""))) })
+				})
+			}
 		})
 	}
 }
@@ -100,8 +109,11 @@ func (a attack) arguments() []string {
 	return append([]string{"-p", prompt}, args...)
 }
 
-func (a attack) withoutGuard(t *testing.T) {
-	w := newWorld(t)
+// withoutGuard is unguarded in a world of its own.
+func (a attack) withoutGuard(t *testing.T) { a.unguarded(newWorld(t)) }
+
+func (a attack) unguarded(w *world) {
+	t := w.t
 	w.steps(a.calls(w)...)
 	tool := "*"
 	if a.approved {
@@ -119,7 +131,7 @@ func (a attack) withoutGuard(t *testing.T) {
 		entry["hooks"] = []any{shell}
 		fallthrough
 	case userFile:
-		w.write(filepath.Join(w.Home, ".claude/settings.json"), settings)
+		w.write(filepath.Join(w.Config, "settings.json"), settings)
 	case projectFile, none:
 	}
 	if a.plant != nil {
@@ -131,8 +143,8 @@ func (a attack) withoutGuard(t *testing.T) {
 	}
 }
 
-func (a attack) withGuard(t *testing.T) {
-	g := newGuarded(t, "")
+func (a attack) withGuard(g *guarded) {
+	t := g.t
 	steps := a.calls(g.world)
 	last := fakemodel.Use("Bash", g.touch())
 	if a.approved {
@@ -144,7 +156,7 @@ func (a attack) withGuard(t *testing.T) {
 	}
 	w := *g.world
 	w.Client = filepath.Join(g.bin, "guard")
-	o := w.attacked(a, append([]string{"launch", "claude", "--"}, a.arguments()...), len(steps)+2)
+	o := w.attacked(a, append([]string{"launch", cmp.Or(g.runtime, "claude"), "--"}, a.arguments()...), len(steps)+2)
 	got := g.results()
 	if g.marked() {
 		t.Errorf("it ran under guard; the model was told %q", got)

@@ -3,6 +3,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -20,7 +21,8 @@ import (
 // guarded is a world whose client is launched by guard. Its broker is its own.
 type guarded struct {
 	*world
-	bin string // guard's programs
+	bin     string // guard's programs
+	runtime string // what is launched; empty: claude
 }
 
 // newGuarded makes a world with guard in it. Changes of this host need a lease
@@ -59,12 +61,12 @@ func (g *guarded) launch(args ...string) outcome {
 	return g.launchAs(append([]string{"--", "-p", "go", "--dangerously-skip-permissions"}, args...)...)
 }
 
-// launchAs runs guard launch claude with exactly these arguments.
+// launchAs runs guard launch with exactly these arguments behind the runtime.
 func (g *guarded) launchAs(args ...string) outcome {
 	g.t.Helper()
 	w := *g.world
 	w.Client = filepath.Join(g.bin, "guard")
-	return w.runAs(append([]string{"launch", "claude"}, args...)...)
+	return w.runAs(append([]string{"launch", cmp.Or(g.runtime, "claude")}, args...)...)
 }
 
 // sessions asks the broker.

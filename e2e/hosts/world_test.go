@@ -32,6 +32,8 @@ type world struct {
 	Dir     string // of the world
 	Home    string
 	Project string
+	Config  string // where the client keeps its user's settings
+	State   string // the file of the client's own state
 	Records string // what hooks and MCP servers saw
 	Marker  string // a file that a tool call makes
 	Model   *fakemodel.Server
@@ -49,7 +51,8 @@ func newWorld(t *testing.T) *world {
 		t: t, Dir: dir, Home: filepath.Join(dir, "home"), Project: filepath.Join(dir, "project"), Records: filepath.Join(dir, "records"),
 		Marker: filepath.Join(dir, "marker"), Client: claude,
 	}
-	for _, d := range []string{w.Home, w.Project, w.Records, filepath.Join(w.Home, ".claude")} {
+	w.Config, w.State = filepath.Join(w.Home, ".claude"), filepath.Join(w.Home, ".claude.json")
+	for _, d := range []string{w.Home, w.Project, w.Records, w.Config} {
 		must(t, os.MkdirAll(d, 0o755))
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // what stays goes with the stage
@@ -69,7 +72,7 @@ func (w *world) script(script fakemodel.Script) {
 		}
 	})
 	key := w.Model.Key()
-	w.write(filepath.Join(w.Home, ".claude.json"), object{
+	w.write(w.State, object{
 		"hasCompletedOnboarding": true, "theme": "dark", "bypassPermissionsModeAccepted": true,
 		"customApiKeyResponses": object{"approved": []string{key[len(key)-20:]}, "rejected": []string{}},
 		"projects":              object{w.Project: object{"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true}},
@@ -77,6 +80,15 @@ func (w *world) script(script fakemodel.Script) {
 }
 
 type object = map[string]any
+
+// at is a file below the world's directory. What is named below home/.claude is
+// where this client keeps it.
+func (w *world) at(name string) string {
+	if rest, ok := strings.CutPrefix(name, "home/.claude/"); ok {
+		return filepath.Join(w.Config, rest)
+	}
+	return filepath.Join(w.Dir, name)
+}
 
 func (w *world) write(path string, v any) {
 	w.t.Helper()

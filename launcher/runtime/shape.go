@@ -121,6 +121,8 @@ var settingsShape = record(map[string]shape{
 	"model": isText, "apiKeyHelper": isText, "outputStyle": isText, "forceLoginMethod": isText, "language": isText,
 	"awsAuthRefresh": isText, "awsCredentialExport": isText, "otelHeadersHelper": isText,
 	"cleanupPeriodDays": isNumber, "disableAllHooks": isBool, "includeCoAuthoredBy": isBool,
+	"effortLevel": isText, "maxEffortLevel": isText, "promptCacheTtl": isText, "attribution": isObject,
+	"disableWorkflows": isBool, "disableBundledSkills": isBool,
 	"enableAllProjectMcpServers": isBool, "alwaysThinkingEnabled": isBool, "skipDangerousModePermissionPrompt": isBool, "respectGitignore": isBool,
 	"enabledMcpjsonServers": isTexts, "disabledMcpjsonServers": isTexts,
 	"env": isEnviron, "statusLine": isObject, "enabledPlugins": isObject, "sandbox": isObject,

@@ -44,7 +44,7 @@ const (
 // plain are the keys of settings.json that a session has as they are: they say
 // what the model is asked and how, or take something away, and name no program.
 var plain = []string{
-	"model", "effortLevel", "maxEffortLevel", "promptCacheTtl", "showThinkingSummaries",
+	"model", "effortLevel", "maxEffortLevel", "promptCacheTtl",
 	"language", "outputStyle", "attribution", "includeCoAuthoredBy",
 	"disableWorkflows", "disableBundledSkills", "sandbox", "cleanupPeriodDays", consent,
 }
