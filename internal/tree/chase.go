@@ -5,21 +5,29 @@ import (
 	"errors"
 	"os"
 	"strconv"
+	"time"
 
+	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
 )
 
-// chases is how often a look tries to catch a runner.
-const chases = 24
+// chases is how often a look tries to catch a runner at least, and maxChase the
+// longest that it does.
+const (
+	chases   = 24
+	maxChase = Time / 8
+)
 
 // chase looks for runners: a process that starts the next and ends is never where
 // a listing saw it. But the number that the kernel gave out last is known, and
 // who has it, or one since the last try, was born a moment ago. A runner that
 // lives for 50 µs is caught in one of a few tries; one that is caught is stopped,
 // and runs no more. Where others come and go as quickly, a look that missed some
-// proves nothing, and there is another.
-func (h *hunt) chase() (found int) {
-	for range chases {
+// proves nothing, and there is another. It goes on for as long as the listing took:
+// who makes that slow, by thousands of zombies, doesn't outrun it.
+func (h *hunt) chase(listed time.Duration) (found int) {
+	end := now().Add(min(listed, maxChase))
+	for tries := 0; tries < chases || h.ran && now() < end; tries++ {
 		last, err := newest()
 		if err != nil {
 			return found // /proc has process directories alone
@@ -29,7 +37,7 @@ func (h *hunt) chase() (found int) {
 			first = last
 		}
 		for pid := first; pid <= last; pid++ {
-			h.try(pid, pid != h.newest, &found)
+			h.try(pid, pid != h.newest, tries > 0, &found)
 		}
 		h.newest = last
 	}
@@ -39,17 +47,27 @@ func (h *hunt) chase() (found int) {
 // maxBorn is how many numbers are tried at once.
 const maxBorn = 64
 
-// try takes the process of a number, if it belongs to a tree.
-func (h *hunt) try(pid int, born bool, found *int) {
+// try takes the process of a number, if it belongs to a tree. Whoever was born
+// since the last try, and that just now, and has ended is a runner: the tree's if
+// it is a zombie of its, else nobody can tell any more whose it was.
+func (h *hunt) try(pid int, born, just bool, found *int) {
+	born = born && h.newest != 0
 	p, err := peer.Open(pid)
 	if err != nil { // it has ended, or is a thread
 		h.full = h.full || exhausted(err)
-		h.unsure = h.unsure || born && h.newest != 0 && errors.Is(err, peer.ErrGone) // nobody can tell any more whose it was
+		gone := born && errors.Is(err, peer.ErrGone)
+		h.unsure, h.ran = h.unsure || gone, h.ran || gone && just
 		return
 	}
-	if !h.caught(p, found) {
-		_ = p.Close()
+	if h.caught(p, found) {
+		return
 	}
+	if born && !p.Alive() {
+		if q, _ := h.lineage(p); q != nil {
+			h.unsure, h.ran, q.hot = true, h.ran || just, true
+		}
+	}
+	_ = p.Close()
 }
 
 // caught takes p if it belongs to a tree and wasn't known.
@@ -69,9 +87,18 @@ func (h *hunt) caught(p *peer.Process, found *int) (taken bool) {
 	return true
 }
 
-// owner proves in which tree p is, step by step up to an anchor or to what is
-// held, and whether it is the anchor's own child.
+// owner proves in which tree p is, if it is to be ended.
 func (h *hunt) owner(p *peer.Process) (of *quarry, child bool) {
+	of, child = h.lineage(p)
+	if of == nil || !p.Alive() || of.Mercy(p) == Spare || sheltered(of, p) {
+		return nil, false
+	}
+	return of, child
+}
+
+// lineage proves in which tree p is, step by step up to an anchor or to what is
+// held, and whether it is the anchor's own child.
+func (h *hunt) lineage(p *peer.Process) (of *quarry, child bool) {
 	steps := -1
 	_ = peer.Ancestors(p, func(up *peer.Process) (bool, error) { // what can't be proved is nobody's
 		steps++
@@ -90,9 +117,6 @@ func (h *hunt) owner(p *peer.Process) (of *quarry, child bool) {
 		}
 		return true, nil
 	})
-	if of == nil || !p.Alive() || of.Mercy(p) == Spare || sheltered(of, p) {
-		return nil, false
-	}
 	return of, child
 }
 
@@ -108,6 +132,8 @@ func sheltered(q *quarry, p *peer.Process) bool {
 	})
 	return stays
 }
+
+func now() clock.Instant { return clock.System{}.Now() }
 
 // newest reads the number that was given out last.
 func newest() (int, error) {

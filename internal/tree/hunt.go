@@ -20,6 +20,7 @@ type hunt struct {
 	limit    int              // of what is held
 	full     bool             // the last look found more than can be held
 	unsure   bool             // in the last look one was gone before it could be proved
+	ran      bool             // and that within a moment of its birth
 	newest   int              // the number that was given out last
 	late     bool
 	looking  bool // nothing is stopped: the caller only wants to know
@@ -87,7 +88,7 @@ func (h *hunt) take(v *prey) (held, deeper bool) {
 		v.drop()
 		return false, false
 	}
-	v.first = clock.System{}.Now()
+	v.first = now()
 	h.held[v.PID()] = v
 	v.of.count++
 	return true, true
@@ -125,7 +126,7 @@ func (h *hunt) waits(v *prey) bool {
 	if h.late {
 		return mercy == Spare
 	}
-	return mercy != None || v.newborn && clock.System{}.Now().Sub(v.first) < settle
+	return mercy != None || v.newborn && now().Sub(v.first) < settle
 }
 
 // strike kills what has been stopped, and tries again where it was refused: the
@@ -183,7 +184,7 @@ func (h *hunt) finish() {
 	}
 	h.strike()
 	for _, q := range h.quarries {
-		if (h.full || h.unsure) && q.hot {
+		if (h.full || h.unsure) && (q.hot || h.ran) {
 			q.out.Left++ // at least one that isn't held
 		}
 	}

@@ -23,7 +23,8 @@ type table struct {
 // look proves and stops what belongs to the trees, and answers how many it
 // stopped.
 func (h *hunt) look() (found int, err error) {
-	h.full, h.unsure = false, false
+	h.full, h.unsure, h.ran = false, false, false
+	began := now()
 	for _, q := range h.quarries {
 		q.hot = false
 	}
@@ -50,7 +51,7 @@ func (h *hunt) look() (found int, err error) {
 		found += n
 	}
 	if !h.looking {
-		found += h.chase()
+		found += h.chase(now().Sub(began))
 	}
 	return found, nil
 }

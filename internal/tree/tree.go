@@ -100,9 +100,9 @@ func (h *hunt) run(ctx context.Context) error {
 		return err
 	}
 	defer h.finish()
-	began := clock.System{}.Now()
+	began := now()
 	for quiet := 0; quiet < 2; {
-		h.late = clock.System{}.Now().Sub(began) >= late
+		h.late = now().Sub(began) >= late
 		found, err := h.look()
 		if err != nil {
 			return err

@@ -1,0 +1,54 @@
+package tree
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+
+	"leaseguard.internal/internal/peer"
+)
+
+// What was born a moment ago and has ended by now has started another, or may
+// have: it is told, also if nothing of the tree can be seen.
+func TestRunnersAreTold(t *testing.T) {
+	g := newGrove(t)
+	g.run(`sh -c 'echo $$ > DIR/born && mv DIR/born DIR/zombie' & exit`) // nobody reaps orphans there
+	zombie := 0
+	eventually(t, "it is a zombie", func() bool {
+		_, err := os.Stat(g.dir + "/zombie")
+		if errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+		g.must(err)
+		zombie = number(t, g.dir+"/zombie")
+		p, err := peer.Open(zombie)
+		g.must(err)
+		defer func() { _ = p.Close() }()
+		return !p.Alive()
+	})
+	const none = 1 << 30 // nobody's number
+	for _, tt := range []struct {
+		name       string
+		pid, left  int
+		born, just bool
+	}{
+		{"a zombie of the tree's", zombie, 1, true, true},
+		{"one that may be older than the look", zombie, 1, true, false},
+		{"one that isn't new", zombie, 0, false, true},
+		{"somebody who is gone", none, 1, true, true},
+		{"and may have been for a while", none, 0, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHunt([]Target{g.target()})
+			defer h.close()
+			found := 0
+			h.newest = 1
+			h.try(tt.pid, tt.born, tt.just, &found)
+			h.finish()
+			if out := h.outcomes()[0]; out.Left != tt.left || found != 0 {
+				t.Errorf("outcome %+v, want %d left; %d found", out, tt.left, found)
+			}
+		})
+	}
+}
