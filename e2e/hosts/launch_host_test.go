@@ -26,8 +26,14 @@ func (g *guarded) direct() *world {
 // which is then held, sends a signal and gives how the program ended.
 func ending(t *testing.T, g *guarded, program string, sig syscall.Signal, args ...string) string {
 	t.Helper()
+	return endingWith(t, g, g.script, program, sig, args...)
+}
+
+// endingWith is ending with the model of any client.
+func endingWith(t *testing.T, g *guarded, script func(fakemodel.Script), program string, sig syscall.Signal, args ...string) string {
+	t.Helper()
 	asked := make(chan struct{})
-	g.script(fakemodel.Script{Steps: []fakemodel.Step{func(ctx context.Context, _ *fakemodel.Request) (fakemodel.Turn, error) {
+	script(fakemodel.Script{Steps: []fakemodel.Step{func(ctx context.Context, _ *fakemodel.Request) (fakemodel.Turn, error) {
 		close(asked)
 		<-ctx.Done()
 		return fakemodel.Turn{}, ctx.Err()

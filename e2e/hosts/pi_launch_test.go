@@ -1,0 +1,254 @@
+//go:build hosts
+
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"leaseguard.internal/internal/audit"
+	"leaseguard.internal/internal/fakemodel"
+	"leaseguard.internal/launcher/runtime"
+)
+
+// TestPiOptionTable compares guard's table with what the pinned Pi says that it
+// takes: a new option, one that is gone, and a changed arity are found here.
+func TestPiOptionTable(t *testing.T) {
+	w := newWorld(t)
+	cmd := exec.Command(piNode, piScript, "--help")
+	cmd.Env = []string{"HOME=" + w.Home, "PATH=/usr/bin:/bin", "PI_OFFLINE=1"}
+	text, err := cmd.Output()
+	must(t, err)
+	_, text2, _ := strings.Cut(string(text), "\nCommands:\n")
+	commands, rest, ok := strings.Cut(text2, "\nOptions:\n")
+	options, _, ok2 := strings.Cut(rest, "\nExtensions can register")
+	if !ok || !ok2 {
+		t.Fatalf("--help is written otherwise now:\n%s", text)
+	}
+	have, want := map[string]string{}, map[string]string{}
+	for line := range strings.Lines(options) {
+		m := helpOption.FindStringSubmatch(strings.TrimRight(line, "\n"))
+		if m == nil || m[1] == "--" {
+			continue
+		}
+		names, value, _ := strings.Cut(m[1], " <")
+		arity := runtime.None
+		if value != "" {
+			arity = runtime.One
+		} else if names, value, _ = strings.Cut(m[1], " ["); value != "" {
+			arity = runtime.Optional
+		}
+		for _, name := range strings.Split(names, ", ") {
+			have[name] = fmt.Sprint(arity)
+		}
+	}
+	for _, o := range runtime.PiTable.Options {
+		for _, name := range o.Names {
+			want[name] = fmt.Sprint(o.Arity)
+		}
+	}
+	// It takes a second, optional value, which is an operand to guard.
+	if have["--export"] != fmt.Sprint(runtime.One) || len(have) < 50 {
+		t.Errorf("%d options: %v", len(have), have)
+	}
+	for name, arity := range have {
+		if want[name] != arity {
+			t.Errorf("Pi has %s with arity %s, the table %q", name, arity, want[name])
+		}
+	}
+	for name := range want {
+		if _, ok := have[name]; !ok {
+			t.Errorf("the table has %s, which --help doesn't show", name)
+		}
+	}
+	for line := range strings.Lines(commands) {
+		words := strings.Fields(line)
+		if len(words) > 1 && words[0] == "pi" && !strings.HasPrefix(words[1], "<") && !slices.Contains(runtime.PiTable.Commands, words[1]) {
+			t.Errorf("Pi has the command %s, the table doesn't", words[1])
+		}
+	}
+}
+
+// TestPiPassedOptionsKeepTheGate: what the table lets through silences nothing.
+func TestPiPassedOptionsKeepTheGate(t *testing.T) {
+	for _, args := range []string{
+		"-ne -na -ns -np -nc --no-themes --no-session --no-mcp",
+		"--tools bash --exclude-tools read --thinking off --name x --verbose --mode json",
+		"-nbt -t +bash --system-prompt short --append-system-prompt more --session-dir DIR/s",
+		"--session-id 01234567-89ab-4def-8123-456789abcdef --models fake/* --provider fake --use-theme dark",
+	} {
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			g := newPi(t, "")
+			g.piSteps(fakemodel.Use("bash", g.touch()))
+			o := g.launchPi(strings.Fields(strings.ReplaceAll(args, "DIR", g.Dir))...)
+			if got := g.results(); g.marked() || len(got) != 1 || !strings.Contains(got[0], early) {
+				t.Errorf("marked %v, the model was told %q; exit %d: %s", g.marked(), got, o.Exit, o.Stderr)
+			}
+		})
+	}
+}
+
+// TestPiLaunchArguments: Pi gets its user's arguments byte for byte, up to the
+// kernel's own limit.
+func TestPiLaunchArguments(t *testing.T) {
+	t.Parallel()
+	g := newPi(t, "")
+	prompts := []string{"two words\nand a line", "ünï 'quoted' \"twice\" $HOME `x`", "-- not an option"}
+	for range 15 {
+		prompts = append(prompts, strings.Repeat("x", 100_000))
+	}
+	g.piSteps()
+	g.ok(g.launchPiAs(slices.Concat([]string{"--"}, piFlags, []string{"-p", "--"}, prompts)...))
+	all := g.Model.Requests()
+	var said []string
+	for _, m := range all[len(all)-1].Messages {
+		if m.Role == "user" {
+			said = append(said, m.Text())
+		}
+	}
+	if !slices.Equal(said, prompts) {
+		t.Errorf("the model was asked %d prompts, of which the first are %.200q", len(said), said)
+	}
+	big := newPi(t, "")
+	big.piSteps()
+	o := big.launchPiAs(slices.Concat([]string{"--"}, piFlags, []string{"-p", "--"}, slices.Repeat([]string{strings.Repeat("x", 120_000)}, 15))...)
+	if o.Exit != 0 && o.Exit != 3 || o.Exit == 3 && !strings.Contains(o.Stderr, "argument list too long") {
+		t.Errorf("exit %d: %.300s", o.Exit, o.Stderr)
+	}
+}
+
+// TestPiLaunchEndsAsDirect: exit status and signals are those of a direct start.
+func TestPiLaunchEndsAsDirect(t *testing.T) {
+	t.Parallel()
+	args := append([]string{"-p", "go"}, piFlags...)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			want := endingPi(t, piNode, sig, append([]string{piScript}, args...)...)
+			got := endingPi(t, "", sig, append([]string{"launch", "pi", "--"}, args...)...)
+			if got != want {
+				t.Errorf("under guard Pi ended with %q, by itself with %q", got, want)
+			}
+		})
+	}
+	t.Run("failing", func(t *testing.T) {
+		t.Parallel()
+		g := newPi(t, "")
+		g.piSteps()
+		wrong := []string{"-p", "go", "--offline", "--model", "nobody/nothing"}
+		want, got := g.piAs(wrong...), g.launchPiAs(append([]string{"--"}, wrong...)...)
+		if got.Exit != want.Exit || got.Exit == 0 || !strings.HasSuffix(got.Stderr, want.Stderr) {
+			t.Errorf("under guard exit %d with %q, by itself %d with %q", got.Exit, got.Stderr, want.Exit, want.Stderr)
+		}
+	})
+}
+
+func endingPi(t *testing.T, program string, sig syscall.Signal, args ...string) string {
+	t.Helper()
+	g := newPi(t, "")
+	if program == "" {
+		program = filepath.Join(g.bin, "guard")
+	}
+	return endingWith(t, g, g.piScript, program, sig, args...)
+}
+
+// TestPiNothingLeft: nothing of guard is between Pi and its parent, or below it
+// when no call is judged.
+func TestPiNothingLeft(t *testing.T) {
+	t.Parallel()
+	g := newPi(t, "")
+	g.piSteps(func(context.Context, *fakemodel.Request) (fakemodel.Turn, error) {
+		pid := itoa(g.session().AnchorPID)
+		children, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
+		must(t, err)
+		exe, err := os.Readlink("/proc/" + pid + "/exe")
+		must(t, err)
+		if len(children) != 0 || filepath.Base(exe) != "node" {
+			t.Errorf("the session is %q with the children %q", exe, children)
+		}
+		return fakemodel.Turn{Text: "done"}, nil
+	})
+	g.ok(g.launchPi())
+}
+
+// TestL3_PiLaunch: whatever keeps guard's extension from being loaded, or Pi from
+// asking the gate, ends the launch before it begins.
+func TestL3_PiLaunch(t *testing.T) {
+	spoil := func(gate string) func(*guarded) {
+		return func(g *guarded) {
+			g.ownPrograms()
+			must(g.t, os.WriteFile(filepath.Join(g.bin, "guard-gate"), []byte(gate), 0o755))
+		}
+	}
+	for name, c := range map[string]struct {
+		set    func(g *guarded)
+		config string
+		words  string
+	}{
+		"a gate that passes all":             {set: spoil("#!/bin/sh\necho '{\"pass\":true}'\n"), words: "without the gate's denial of this launch"},
+		"a gate that is none":                {set: spoil("\n"), words: "without the gate's denial of this launch"},
+		"another extension has a load error": {set: func(g *guarded) { g.write(filepath.Join(g.Dir, "team.js"), "syntax error(") }, config: "team.js", words: "it ended (exit status 1)"},
+		"another extension that isn't there": {config: "team.js", words: "launch.pi_extensions"},
+		"another extension makes calls harmless": {set: func(g *guarded) {
+			g.write(filepath.Join(g.Dir, "team.js"), `export default (pi) => { pi.on("tool_call", () => ({ block: true, reason: "not today" })); };`)
+		}, config: "team.js", words: "not today"},
+		"a user directory that Pi can't use": {set: func(g *guarded) {
+			must(g.t, os.Rename(filepath.Join(g.Home, ".pi"), filepath.Join(g.Home, "pi")))
+			g.write(filepath.Join(g.Home, ".pi"), "a file")
+		}, words: "wiring_unproved"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newPi(t, "")
+			if c.config != "" {
+				g.write(filepath.Join(g.Home, ".config/guard/guard.toml"), "[launch]\npi_extensions = ["+fmt.Sprintf("%q", filepath.Join(g.Dir, c.config))+"]\n[checkpoint]\nself = \"none\"\n")
+			}
+			g.piSteps(fakemodel.Use("bash", g.touch()))
+			if c.set != nil {
+				c.set(g)
+			}
+			g.noSession(g.launchPi(), "wiring_unproved", c.words)
+		})
+	}
+}
+
+// TestR2_PiResume: a conversation that is taken up again has no lease, and
+// neither has guard's own next generation.
+func TestR2_PiResume(t *testing.T) {
+	t.Parallel()
+	g := newPi(t, "")
+	first := ""
+	g.piSteps(
+		between(func() { g.approve(); first = g.session().ID }, fakemodel.Use("bash", `{"command":"true"}`)), fakemodel.Say("first done"),
+		fakemodel.Use("bash", g.touch()), fakemodel.Say("second done"),
+		fakemodel.Use("bash", g.touch()), fakemodel.Say("third done"),
+	)
+	g.ok(g.launchPi())
+	g.ok(g.launchPi("--continue"))
+	g.ok(g.launchPiAs(slices.Concat([]string{"--resume", first, "--", "-p", "go", "--continue"}, piFlags)...))
+	got := g.results()
+	if len(got) != 3 || !strings.HasPrefix(got[0], "ok: ") || g.marked() {
+		t.Fatalf("results %q, marked %v", got, g.marked())
+	}
+	for _, r := range got[1:] {
+		if !strings.Contains(r, "the session's lease is UNVERIFIED") {
+			t.Errorf("after a resume the model was told %q", r)
+		}
+	}
+}
+
+// passedTool is the record of the last pass of a tool.
+func (g *guarded) passedTool(tool string) audit.Record {
+	g.t.Helper()
+	return g.awaitLog("a pass of "+tool, func(r audit.Record) bool {
+		return r.Event == audit.EventVerdict && r.Verdict == "pass" && r.Tool == tool
+	})
+}
