@@ -199,6 +199,18 @@ func (g *guarded) passed(name string) audit.Record {
 // protected is how the client tells the model of a checkpoint.
 var protected = regexp.MustCompile(`guard: this call is protected\. VM "([^"]+)" in VPG "([^"]+)": checkpoint (\S+), tag "([^"]+)", taken`)
 
+// answered is all that the model was told since it said something itself: Codex
+// puts what a hook adds before the result, in a message of its own.
+func answered(r *fakemodel.Request) string {
+	text := ""
+	for _, m := range r.Messages {
+		if text += m.Text() + "\n"; m.Role == "assistant" {
+			text = ""
+		}
+	}
+	return text
+}
+
 // toldOf demands that the request right after an act's result told the model of
 // the very checkpoint that the audit has, and that the ZVM holds it.
 func (g *guarded) toldOf(sim *zvmsim.Server, name, vm string) {
@@ -216,7 +228,7 @@ func (g *guarded) toldOf(sim *zvmsim.Server, name, vm string) {
 			continue
 		}
 		told = true
-		if said := protected.FindAllStringSubmatch(req.Messages[len(req.Messages)-1].Text(), -1); len(said) != 1 || !slices.Equal(said[0][1:], want) {
+		if said := protected.FindAllStringSubmatch(answered(req), -1); len(said) != 1 || !slices.Equal(said[0][1:], want) {
 			g.t.Errorf("%s: the model was told of %q, the audit has %q", name, said, want)
 		}
 	}

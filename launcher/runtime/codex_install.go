@@ -55,7 +55,7 @@ func (in CodexInstall) args(u CodexUser, disabled []string) ([]string, error) {
 			h := in.codexEntry(event)
 			args = append(args, "--config=hooks."+event+"=[{hooks=[{type=\"command\",command="+tomlText(h.Command)+
 				",timeout="+fmt.Sprint(h.Timeout)+"}]}]")
-			state = append(state, tomlText(hookKey(sessionFlags, event, 0, 0))+"={enabled=true,trusted_hash="+tomlText(h.trust(event))+"}")
+			state = append(state, tomlText(hookKey(sessionFlags, event, 0, 0))+"={enabled=true,trusted_hash="+tomlText(CodexTrust(event, h.Command, h.Timeout))+"}")
 		}
 	}
 	if len(state) > 0 {
@@ -131,12 +131,12 @@ func (in CodexInstall) ProofArgs(u CodexUser, url string) ([]string, error) {
 // ProofKey is the variable in which the proof's client has its model's key.
 const ProofKey = "GUARD_PROOF_KEY"
 
-// trust is the hash by which the client knows a hook that its user has trusted:
-// of what it understood of the entry, as JSON with sorted keys.
-func (h codexEntry) trust(event string) string {
+// CodexTrust is the hash by which the client knows a hook that its user has
+// trusted: of what it understood of the entry, as JSON with sorted keys.
+func CodexTrust(event, command string, timeout int64) string {
 	text, err := json.Marshal(map[string]any{
 		"event_name": snake(event),
-		"hooks":      []any{map[string]any{"async": false, "command": h.Command, "timeout": h.Timeout, "type": "command"}},
+		"hooks":      []any{map[string]any{"async": false, "command": command, "timeout": timeout, "type": "command"}},
 	}, json.Deterministic(true))
 	if err != nil {
 		return "" // which no hook has, so that it isn't run and the proof fails
