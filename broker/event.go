@@ -59,7 +59,8 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	defer c.leave()
 	if admitted {
 		v = b.judge(ctx, c)
-	} else if c.role == wire.RoleObserve && c.session != nil && c.session.Launched() {
+	}
+	if c.role == wire.RoleObserve && v.Kind != verdict.Pass && c.session != nil && c.session.Launched() {
 		// It may have told of lost context; nobody will know.
 		b.lower(c.session, lease.Observed, "an event of the host could not be taken in: "+string(v.Code))
 	}
@@ -96,7 +97,9 @@ func (b *Broker) commit(ctx context.Context, c *call, v verdict.Verdict) verdict
 	r := b.outcome(c, v)
 	r.InputSHA256 = b.inputDigest(c.event.Input)
 	if _, err := b.audit.Append(ctx, b.stamped(r)); err != nil {
-		return refuse(verdict.Internal, "recording", verdict.Object(c.event.Tool), "the audit could not be written: "+err.Error(), "guard status")
+		denied := refuse(verdict.Internal, "recording", verdict.Object(c.event.Tool), "the audit could not be written: "+err.Error(), "guard status")
+		b.remember(c, denied)
+		return denied
 	}
 	last := b.secondLook(c, v)
 	if last.Kind != verdict.Pass {

@@ -195,6 +195,20 @@ func TestRevokeSaysWhatIsNotOnDisk(t *testing.T) {
 	f.failing = true
 }
 
+// TestDeniedForItsRecord: a change that was denied because it could not be recorded,
+// and ran all the same, is an alarm as any other.
+func TestDeniedForItsRecord(t *testing.T) {
+	f := newFixture(t, nil)
+	s := f.verified()
+	f.must(os.RemoveAll(f.opt.Paths.AuditDir))
+	f.expect(f.pre("Write", `{}`), "internal")
+	f.post("1", "Write", `{}`)
+	if got := f.alarmOf(s); got != "verdict_ignored" {
+		t.Errorf("alarm %q", got)
+	}
+	f.failing = true
+}
+
 // TestStartRefuses: what somebody has to decide about stays a refusal.
 func TestStartRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
