@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,12 +94,13 @@ func operated(t *testing.T, word string, step fakemodel.Step) fakemodel.Step {
 	}, step)
 }
 
-// heardOfChange waits until the broker has heard that the client's settings changed.
+// heardOfChange waits until the broker has heard that the client's settings
+// changed, and has locked the session for it.
 func heardOfChange(t *testing.T) func() error {
 	return func() error {
 		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 			for _, open := range status(t).Sessions {
-				if d := open.LastDenial; d != nil && d.Code == "config_change" {
+				if d := open.LastDenial; d != nil && d.Code == "config_change" && open.Alarm != "" {
 					return nil
 				}
 			}
@@ -129,8 +131,17 @@ func TestClaudeInSystemMode(t *testing.T) {
 		turn.Tokens = 990_000 // for this client too many, so it compacts
 		return turn, err
 	}
+	// The client takes the change over a moment after it has told of it.
+	untilOwn := func(ctx context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
+		last, err := r.Last()
+		if err != nil || !strings.Contains(last.Text, fromManaged) {
+			return fakemodel.Turn{Text: "done"}, err
+		}
+		time.Sleep(50 * time.Millisecond)
+		return touching("without")(ctx, r)
+	}
 	model := claudeFor(t, fakemodel.Script{
-		Steps: []fakemodel.Step{
+		Steps: append([]fakemodel.Step{
 			fakemodel.Use("Read", `{"file_path":"/etc/hostname"}`),
 			touching("before"),
 			operated(t, "approve", full),
@@ -138,8 +149,7 @@ func TestClaudeInSystemMode(t *testing.T) {
 			operated(t, "approve", touching("again")),
 			after(func() error { return os.Remove(runtime.DropIn) }, fakemodel.Use("Read", `{"file_path":"/etc/hosts"}`)),
 			after(heardOfChange(t), touching("without")),
-			fakemodel.Say("done"),
-		},
+		}, slices.Repeat([]fakemodel.Step{untilOwn}, 200)...),
 		Others: []fakemodel.Conversation{fakemodel.Compaction()},
 	})
 	s := activate(t)
@@ -154,8 +164,11 @@ func TestClaudeInSystemMode(t *testing.T) {
 	if len(results) < 7 {
 		t.Fatalf("the model was told %+v", results)
 	}
-	for i, want := range []string{"", "guard: lease_unverified: ", "", "guard: lease_revoked: ", "", "", "guard: "} {
+	for i, want := range []string{"", "guard: lease_unverified: ", "", "guard: lease_revoked: ", "", "", "guard: lease_revoked: "} {
 		r := results[i]
+		if i == 6 {
+			r = results[len(results)-1]
+		}
 		if r.IsError != (want != "") || !strings.Contains(r.Text, want) {
 			t.Errorf("call %d: the model was told %q, want %q", i+1, r.Text, want)
 		}
