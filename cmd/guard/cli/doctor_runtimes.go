@@ -45,7 +45,7 @@ func (d *doctor) check(name string) launcher.Checked {
 
 func (d *doctor) runtime(c launcher.Checked) {
 	r := runtimeReport{
-		Runtime: c.Runtime, Path: c.Path, Version: c.Version, Launch: c.Err == nil && len(c.Faults) == 0,
+		Runtime: c.Runtime, Path: c.Path, Version: c.Version, Launch: c.Err == nil,
 		Effect: append([]string{}, c.Effect...), Notes: append([]string{}, c.Notes...), Holes: []holes.Row{},
 	}
 	if c.Err != nil {
