@@ -65,7 +65,9 @@ func TestInspect(t *testing.T) {
 			{Match: "mcp__c__*", Class: catalog.Mutating, VM: []string{"db-01"}, VPG: "G", VMKind: catalog.ByName},
 		}
 	})
+	f.zvm.mu.Lock()
 	f.zvm.now = f.clock.Wall().Add(90 * time.Second)
+	f.zvm.mu.Unlock()
 	z := f.operate(wire.Control{Verb: wire.VerbInspect}).ZVM
 	if z == nil || z.Fault != nil || z.SkewMS != 90_000 {
 		t.Fatalf("%+v", z)
