@@ -4,12 +4,12 @@ package hosts
 
 import (
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/internal/fakemodel"
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // diagnosed is what is read of guard doctor --json.
@@ -42,32 +42,49 @@ func (g *guarded) doctor() (d diagnosed) {
 // its proof once there is one, without a session of its own.
 func TestDoctorKnowsTheProof(t *testing.T) {
 	t.Parallel()
-	g := newGuarded(t, "")
-	// Where it stands in the client's own state, its first run moves it.
-	g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"skipDangerousModePermissionPrompt": true})
-	if out := g.guard("broker", "start"); out.Exit != 0 {
-		t.Fatal(out.Stderr)
+	tests := map[string]struct {
+		version string
+		world   func(*testing.T, string) *guarded
+		steps   func(*guarded)
+		launch  func(*guarded) outcome
+	}{
+		"claude": {"2.1.332", newGuarded, func(g *guarded) {
+			// Where it stands in the client's own state, its first run moves it.
+			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"skipDangerousModePermissionPrompt": true})
+			g.steps(fakemodel.Say("done"))
+		}, func(g *guarded) outcome { return g.launch() }},
+		"pi":    {piVersion, newPi, func(g *guarded) { g.piSteps(fakemodel.Say("done")) }, func(g *guarded) outcome { return g.launchPi() }},
+		"codex": {host.CodexTested, newCodex, func(g *guarded) { g.codexSteps("", fakemodel.Say("done")) }, func(g *guarded) outcome { return g.launchCodex() }},
 	}
-	g.steps(fakemodel.Say("done"))
-	for _, proved := range []bool{false, true} {
-		if proved {
-			g.ok(g.launch())
-		}
-		found := false
-		for _, r := range g.doctor().Runtimes {
-			if r.Runtime != "claude" {
-				continue
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := tt.world(t, "")
+			if out := g.guard("broker", "start"); out.Exit != 0 {
+				t.Fatal(out.Stderr)
 			}
-			found = true
-			if r.Version != "2.1.332" || !r.Launch || r.Proved == nil || *r.Proved != proved || len(r.Holes) == 0 || len(r.Effect) == 0 || !strings.HasSuffix(r.Path, "/claude") {
-				t.Errorf("want proved %v, and all the rest well: %+v (proved %v)", proved, r, r.Proved != nil && *r.Proved)
+			tt.steps(g)
+			for _, proved := range []bool{false, true} {
+				if proved {
+					g.ok(tt.launch(g))
+				}
+				found := false
+				for _, r := range g.doctor().Runtimes {
+					if r.Runtime != name {
+						continue
+					}
+					found = true
+					if r.Version != tt.version || !r.Launch || r.Proved == nil || *r.Proved != proved || len(r.Effect) == 0 {
+						t.Errorf("want proved %v, and all the rest well: %+v (proved %v)", proved, r, r.Proved != nil && *r.Proved)
+					}
+				}
+				if !found {
+					t.Error("doctor doesn't find the client")
+				}
 			}
-		}
-		if !found {
-			t.Error("doctor doesn't find the client")
-		}
-	}
-	if n := len(g.sessions()); n != 0 {
-		t.Errorf("%d sessions are left", n)
+			if n := len(g.sessions()); n != 0 {
+				t.Errorf("%d sessions are left", n)
+			}
+		})
 	}
 }
