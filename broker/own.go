@@ -18,7 +18,9 @@ import (
 // its tools have socketpairs of it as well. The gate names who made its own, by
 // number. The anchor lives and is older than what is below it, so the number was
 // its own when the gate read it; a gate of another pid namespace, where it may be
-// anybody's, is not believed.
+// anybody's, is not believed. What a host writes to a server's stdin holds what the
+// agent chose, and the server may shut it off behind that: then, as a gate, it has
+// all that is asked for. Nothing that the kernel shows tells it from a hook.
 //
 // Codex gives its hooks pipes, and sessions and groups of their own as its tools
 // have. It starts them through a shell that closes what the gate can't, and with
