@@ -134,7 +134,7 @@ func (c Command) answerRows(a wire.Foreseen) [][]cell {
 	}
 	rows := [][]cell{
 		{},
-		{{lease, faint}, {verdict.Clean(a.Verdict), verdictColour(a.Verdict)}, {text: verdict.Clean(a.Code)}},
+		{{lease, faint}, {verdict.Clean(a.Verdict) + "  " + verdict.Clean(a.Code), verdictColour(a.Verdict)}},
 		{{}, {text: verdict.Clean(a.Row)}},
 	}
 	for _, cp := range a.Checkpoints {
