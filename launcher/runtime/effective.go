@@ -78,10 +78,10 @@ func (e *Effective) off(m Managed, what, next string) {
 
 // last is the file that has set a switch, after one more file.
 func last(file string, v jsontext.Value, path string) string {
-	switch v.Kind() {
-	case 't':
+	if v.Kind() == jsontext.KindTrue {
 		return path
-	case 'f':
+	}
+	if v.Kind() == jsontext.KindFalse {
 		return ""
 	}
 	return file // the client ignores what is neither
