@@ -42,9 +42,9 @@ func (b *Broker) hostsOwn(c *call) bool {
 		c.peer.Process().OursInNumbers() && anchor.Alive()
 }
 
-// hookShell is how many processes stand between Codex and its gate: a shell, and
-// what ends a gate that hangs.
-const hookShell = 2
+// hookShell is how many processes stand between Codex and its gate: a shell, what
+// ends a gate that hangs, and the shell that reads the gate's answer.
+const hookShell = 3
 
 // inSession says whether a process is in the anchor's own process session. Pi
 // starts each of its tools in one of their own, which nobody leaves for another's.

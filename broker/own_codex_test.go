@@ -55,14 +55,14 @@ func TestAttack29_CodexLine(t *testing.T) {
 	}{
 		{"started by Codex itself", child, self.PID(), wire.HostCodex, 2, program, true},
 		{"below the hook's shell", child, self.PID(), wire.HostCodex, 3, program, true},
-		{"below the shell and what ends it", child, self.PID(), wire.HostCodex, 4, program, true},
-		{"further down", child, self.PID(), wire.HostCodex, 5, program, false},
-		{"a tool, which has no line, in a hook's place", child, 0, wire.HostCodex, 4, program, false},
+		{"below all of the hook's command", child, self.PID(), wire.HostCodex, 5, program, true},
+		{"further down", child, self.PID(), wire.HostCodex, 6, program, false},
+		{"a tool, which has no line, in a hook's place", child, 0, wire.HostCodex, 5, program, false},
 		{"a tool that has become the gate", child, 0, wire.HostCodex, 2, program, false},
-		{"a line that it made itself", child, child.PID(), wire.HostCodex, 4, program, false},
+		{"a line that it made itself", child, child.PID(), wire.HostCodex, 5, program, false},
 		{"in another host's words", child, self.PID(), wire.HostClaude, 2, program, false},
 		{"another program, with the line", child, self.PID(), wire.HostCodex, 2, "/bin/sh", false},
-		{"a tool in a sandbox, whose numbers are its own", apart, self.PID(), wire.HostCodex, 4, program, false},
+		{"a tool in a sandbox, whose numbers are its own", apart, self.PID(), wire.HostCodex, 5, program, false},
 		{"no lineage", child, self.PID(), wire.HostCodex, 1, program, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
