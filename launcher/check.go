@@ -36,12 +36,21 @@ type Checked struct {
 // examined is a runtime that tells more of itself, once it is prepared.
 type examined interface {
 	// version asks the client, and judges it as the launch does.
-	version(context.Context) (version, warning string, err error)
+	version(context.Context) (versionOf, error)
 	// inEffect is how the gate is installed, and what is wrong with that.
-	inEffect() (effect []string, faults []host.Fault)
+	inEffect() installed
 	// digest names the proof; server is empty where there is no recovery tool.
 	digest(server string) (string, error)
 	placeholder() string
+}
+
+// versionOf is a client's version, with a warning about it.
+type versionOf struct{ text, warning string }
+
+// installed is how the gate stands in a client.
+type installed struct {
+	effect []string
+	faults []host.Fault
 }
 
 // Runtimes are the names that Agent takes.
@@ -69,8 +78,11 @@ func Check(ctx context.Context, name string, l AgentLaunch) Checked {
 	if !ok {
 		return c
 	}
-	c.Effect, c.Faults = e.inEffect()
-	if c.Version, c.Warning, c.Err = e.version(ctx); c.Err != nil {
+	in := e.inEffect()
+	c.Effect, c.Faults = in.effect, in.faults
+	v, err := e.version(ctx)
+	c.Version, c.Warning, c.Err = verdict.Clean(v.text), v.warning, err
+	if err != nil {
 		return c
 	}
 	c.Digest, c.Err = e.digest(e.placeholder())

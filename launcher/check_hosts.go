@@ -11,22 +11,22 @@ import (
 	host "leaseguard.internal/launcher/runtime"
 )
 
-func (c *claude) version(ctx context.Context) (version, warning string, err error) {
+func (c *claude) version(ctx context.Context) (v versionOf, err error) {
 	line, err := askVersion(ctx, c.name, c.client.Path, c.env.Proof())
 	if err != nil {
-		return "", "", err
+		return v, err
 	}
-	version, _, _ = strings.Cut(line, " ")
-	warning, err = host.CheckVersion(c.client.Path, line)
-	return verdict.Clean(version), warning, err
+	v.text, _, _ = strings.Cut(line, " ")
+	v.warning, err = host.CheckVersion(c.client.Path, line)
+	return v, err
 }
 
-func (c *claude) inEffect() (effect []string, faults []host.Fault) {
+func (c *claude) inEffect() installed {
 	how := "by the arguments of its process, which no file changes"
 	if c.held {
 		how = "by managed settings in " + host.DropIn
 	}
-	effect = []string{
+	effect := []string{
 		fmt.Sprintf("gate %s %s", verdict.Object(c.programs.Gate), how),
 		"no settings file of a project's or user's is read; what is taken over comes from " + verdict.Object(c.user.SettingsFile),
 	}
@@ -36,36 +36,37 @@ func (c *claude) inEffect() (effect []string, faults []host.Fault) {
 	if c.effect.Only != "" {
 		effect = append(effect, "no hooks but managed ones run, by "+verdict.Object(c.effect.Only))
 	}
-	return effect, slices.Concat(c.effect.Off, c.effect.Loose, c.effect.Skipped)
+	return installed{effect, slices.Concat(c.effect.Off, c.effect.Loose, c.effect.Skipped)}
 }
 
-func (p *pi) version(context.Context) (version, warning string, err error) {
-	warning, err = p.client.CheckVersion()
-	return verdict.Clean(p.client.Version), warning, err
+func (p *pi) version(context.Context) (v versionOf, err error) {
+	v.text = p.client.Version
+	v.warning, err = p.client.CheckVersion()
+	return v, err
 }
 
-func (p *pi) inEffect() (effect []string, faults []host.Fault) {
-	effect = []string{
+func (p *pi) inEffect() installed {
+	effect := []string{
 		fmt.Sprintf("gate %s by guard's extension, from memory that nothing can write", verdict.Object(p.programs.Gate)),
 		"node " + verdict.Object(p.client.Node.Path),
 	}
 	for _, path := range p.config.Launch.PiExtensions {
 		effect = append(effect, "launch.pi_extensions loads "+verdict.Object(path))
 	}
-	return effect, nil
+	return installed{effect: effect}
 }
 
-func (c *codex) version(ctx context.Context) (version, warning string, err error) {
+func (c *codex) version(ctx context.Context) (v versionOf, err error) {
 	line, err := askVersion(ctx, "codex", c.client.Path, c.env.ProofCodex())
 	if err != nil {
-		return "", "", err
+		return v, err
 	}
-	_, version, _ = strings.Cut(strings.TrimSpace(line), " ")
-	warning, err = host.CheckCodexVersion(c.client.Path, line)
-	return verdict.Clean(version), warning, err
+	_, v.text, _ = strings.Cut(strings.TrimSpace(line), " ")
+	v.warning, err = host.CheckCodexVersion(c.client.Path, line)
+	return v, err
 }
 
-func (c *codex) inEffect() (effect []string, faults []host.Fault) {
+func (c *codex) inEffect() installed {
 	how := "by the arguments of its process, which no file but an administrator's changes"
 	if c.Paths.Mode == paths.System {
 		how = "by an administrator's requirements"
@@ -74,5 +75,5 @@ func (c *codex) inEffect() (effect []string, faults []host.Fault) {
 	if c.readOnly() {
 		sandbox = "read-only sandbox (launch.codex_sandbox)"
 	}
-	return []string{fmt.Sprintf("gate %s %s; %s", verdict.Object(c.programs.Gate), how, sandbox)}, nil
+	return installed{effect: []string{fmt.Sprintf("gate %s %s; %s", verdict.Object(c.programs.Gate), how, sandbox)}}
 }

@@ -25,8 +25,8 @@ func TestRootStartsNoForeignClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &claude{name: "claude", client: &host.Client{Path: path}}
-	if version, _, err := c.version(t.Context()); err != nil || version != "2.1.332" {
-		t.Fatalf("root's own: %q, %v", version, err)
+	if v, err := c.version(t.Context()); err != nil || v.text != "2.1.332" {
+		t.Fatalf("root's own: %+v, %v", v, err)
 	}
 	if err := os.Remove(path + ".ran"); err != nil {
 		t.Fatal(err)
@@ -34,8 +34,8 @@ func TestRootStartsNoForeignClient(t *testing.T) {
 	if err := os.Chmod(path, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if version, _, err := c.version(t.Context()); version != "" || err == nil || !strings.Contains(err.Error(), "wiring_unproved") {
-		t.Errorf("%q, %v", version, err)
+	if v, err := c.version(t.Context()); v.text != "" || err == nil || !strings.Contains(err.Error(), "wiring_unproved") {
+		t.Errorf("%+v, %v", v, err)
 	}
 	if _, err := os.Stat(path + ".ran"); err == nil {
 		t.Error("it ran")
