@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
@@ -106,6 +107,13 @@ func openDirs() error {
 		}
 	}
 	return nil
+}
+
+// closeDirs removes the directories of guard's file when nothing else is in them.
+func closeDirs() {
+	for _, dir := range slices.Backward(dropInDirs()) {
+		_ = os.Remove(dir) // which refuses one that holds something
+	}
 }
 
 // ours says whether guard wrote a text, and so may replace and remove it.

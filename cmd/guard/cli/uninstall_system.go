@@ -35,8 +35,12 @@ func (c Command) uninstallSystem(ctx context.Context, purge, yes bool) error {
 	if err := c.stopSystem(ctx); err != nil {
 		return err
 	}
+	hooks := marked(host.DropIn)
 	if err := c.remove(doomed); err != nil {
 		return err
+	}
+	if hooks {
+		closeDirs()
 	}
 	if err := releaseGate(); err != nil {
 		return err
