@@ -107,6 +107,10 @@ func (s *self) act(o order) error {
 	case "calm":
 		s.calm()
 		return nil
+	case "line":
+		return line(o.Text)
+	case "close":
+		return closeNumber(o.Text)
 	case "leader":
 		leader <- struct{}{}
 		return nil
