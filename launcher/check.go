@@ -82,6 +82,7 @@ func Check(ctx context.Context, name string, l AgentLaunch) Checked {
 	c.Effect, c.Faults = in.effect, in.faults
 	v, err := e.version(ctx)
 	c.Version, c.Warning, c.Err = verdict.Clean(v.text), v.warning, err
+	c.Notes = slices.DeleteFunc(c.Notes, func(note string) bool { return note == c.Warning })
 	if err != nil {
 		return c
 	}

@@ -36,7 +36,15 @@ func (c *claude) inEffect() installed {
 	if c.effect.Only != "" {
 		effect = append(effect, "no hooks but managed ones run, by "+verdict.Object(c.effect.Only))
 	}
-	return installed{effect, slices.Concat(c.effect.Off, c.effect.Loose, c.effect.Skipped)}
+	faults := slices.Concat(c.effect.Off, c.effect.Loose, c.effect.Skipped)
+	switch { // a launch warns of the one, and meets the other in its proof
+	case c.held:
+	case c.Paths.Mode == paths.System:
+		faults = append(faults, host.Fault{File: host.DropIn, What: "doesn't have the gate asked on " + strings.Join(c.effect.Missing(c.install("")), ", "), Next: "as root: guard init --system"})
+	case c.effect.Only != "":
+		faults = append(faults, host.Fault{File: c.effect.Only, What: "lets no hooks but managed ones run, and those don't ask the gate", Next: "as root: guard init --system, or take allowManagedHooksOnly out of that file"})
+	}
+	return installed{effect, faults}
 }
 
 func (p *pi) version(context.Context) (v versionOf, err error) {

@@ -23,7 +23,7 @@ func (c *claude) lookManaged() error {
 		f := c.effect.Loose[0]
 		return refuse(verdict.WiringUnproved, "relying on", f.File, f.What, "as root: "+f.Next)
 	}
-	if !c.held {
+	if !c.held && !c.look { // inEffect says it
 		why := c.effect.Blame()
 		if why != "" {
 			why = " (" + why + ")"

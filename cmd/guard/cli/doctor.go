@@ -39,6 +39,7 @@ type diagnosis struct {
 	Runtimes    []runtimeReport `json:"runtimes"`
 	Environment []host.EnvTable `json:"environment"`
 	EnvPass     []string        `json:"env_pass"` // session.env_pass: let through whatever the tables say
+	Limits      []limit         `json:"limits"`   // what hooks don't close, on any machine of this kind
 }
 
 // doctor is one examination. It changes nothing.
@@ -110,7 +111,7 @@ func verdictOf(state string) error {
 // examine looks at everything, the broker first: only it can say whether this is
 // inside a session, where nobody is told more than that session's own.
 func (d *doctor) examine(start bool) (err error) {
-	d.out = diagnosis{Checks: []finding{}, Runtimes: []runtimeReport{}, Environment: host.EnvTables(), EnvPass: []string{}}
+	d.out = diagnosis{Checks: []finding{}, Runtimes: []runtimeReport{}, Environment: host.EnvTables(), EnvPass: []string{}, Limits: []limit{}}
 	if d.paths, err = d.Command.paths(); err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (d *doctor) examine(start bool) (err error) {
 		d.insideSession()
 	} else {
 		for _, look := range []func(){
-			d.programs, d.configuration, d.sockets, d.assurance, d.sudo, d.journal, d.zvm, d.sessions, d.runtimes,
+			d.programs, d.configuration, d.sockets, d.assurance, d.sudo, d.journal, d.zvm, d.sessions, d.runtimes, d.boundary,
 		} {
 			look()
 		}

@@ -28,6 +28,9 @@ func (c Command) printDiagnosis(w io.Writer, out diagnosis) {
 		fmt.Fprintln(w)
 		c.printEnvironment(w, out)
 	}
+	if len(out.Limits) > 0 {
+		c.printLimits(w, out.Limits)
+	}
 }
 
 func stateOf(state string) colour {

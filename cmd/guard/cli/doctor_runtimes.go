@@ -55,8 +55,8 @@ func (d *doctor) runtime(c launcher.Checked) {
 	if c.Path != "" {
 		d.client(c)
 		d.proof(c, &r)
-		for _, text := range c.Effect {
-			d.ok(c.Runtime, text)
+		for _, text := range append(c.Effect, c.Notes...) {
+			d.ok(c.Runtime, verdict.Clean(text))
 		}
 		for _, f := range c.Faults {
 			d.fail(c.Runtime, verdict.Clean(f.String()), verdict.Clean(f.Next))

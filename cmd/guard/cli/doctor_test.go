@@ -265,6 +265,32 @@ func TestDoctorHoles(t *testing.T) {
 	}
 }
 
+// TestDoctorLimits: what hooks don't close is said where it holds, in the words of
+// README.md.
+func TestDoctorLimits(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.ReplaceAll(string(readme), "`", "")
+	for _, l := range limits {
+		if !strings.Contains(text, "\n| "+l.What+" |") {
+			t.Errorf("README.md has no row %q", l.What)
+		}
+	}
+	shown := func(mode string, change func(*config.Config)) int {
+		d := newDoctor(t)
+		d.paths.Mode, d.config = mode, config.Default()
+		change(d.config)
+		d.boundary()
+		return len(d.out.Limits)
+	}
+	plain := shown(paths.User, func(*config.Config) {})
+	if root := shown(paths.User, func(c *config.Config) { c.Identity.AllowRootSessions, c.Lease.Promotion = true, "self" }); plain != 4 || root != 6 {
+		t.Errorf("%d limits, and %d where root and self-approval are allowed", plain, root)
+	}
+}
+
 // TestDoctorEndsWith: wrong beats unknown, and a warning ends well.
 func TestDoctorEndsWith(t *testing.T) {
 	tests := []struct {
