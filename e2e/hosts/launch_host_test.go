@@ -58,16 +58,23 @@ func TestLaunchEndsAsDirect(t *testing.T) {
 	client := []string{"-p", "go"}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
 			want := ending(t, newGuarded(t, ""), claude, sig, client...)
-			g := newGuarded(t, "")
-			got := ending(t, g, filepath.Join(g.bin, "guard"), sig, append([]string{"launch", "claude", "--"}, client...)...)
-			if got != want {
-				t.Errorf("under guard the client ended with %q, by itself with %q", got, want)
+			for runtime, as := range claudes {
+				if runtime == "claudex" && sig != syscall.SIGTERM {
+					continue // it is the same process
+				}
+				g := as(newGuarded(t, ""))
+				got := ending(t, g, filepath.Join(g.bin, "guard"), sig, append([]string{"launch", runtime, "--"}, client...)...)
+				if got != want {
+					t.Errorf("%s ended under guard with %q, by itself with %q", runtime, got, want)
+				}
 			}
 		})
 	}
 	t.Run("failing", func(t *testing.T) {
-		g := newGuarded(t, "")
+		t.Parallel()
+		g := newGuarded(t, "").claudex()
 		g.script(fakemodel.Script{})
 		args := []string{"-p", "go", "--output-format", "nonsense"}
 		want, got := g.direct().runAs(args...), g.launchAs(append([]string{"--"}, args...)...)

@@ -3,6 +3,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -38,20 +39,29 @@ func stat(pid int) (state string, parent int, err error) {
 }
 
 // TestLaunchArgumentsAsDirect: what the client gets behind guard's own arguments
-// is what it gets in a direct start, whatever bytes there are.
+// is what it gets in a direct start, whatever bytes there are, and 1.5 MB of them.
 func TestLaunchArgumentsAsDirect(t *testing.T) {
+	for runtime, as := range claudes {
+		t.Run(runtime, func(t *testing.T) {
+			t.Parallel()
+			argumentsAsDirect(t, as(newGuarded(t, "")))
+		})
+	}
+}
+
+func argumentsAsDirect(t *testing.T, g *guarded) {
 	words := []string{
 		"go", "", " ", "\n", "two words", "\ttab", `"double" 'single' \back`, "$(touch /tmp/x) `x` $HOME", "ünï ☃", "\xff\xfe", "=", "-", "--=",
-		"a=b", "[x]{y,z}*?~", strings.Repeat("x", 100<<10), "last",
+		"a=b", "[x]{y,z}*?~",
 	}
+	words = append(append(words, slices.Repeat([]string{strings.Repeat("x", 100_000)}, 15)...), "last")
 	args := append([]string{"-p", "--append-system-prompt", "--verbose\n\"", "--"}, words...)
 	var seen [2][]string
-	g := newGuarded(t, "")
 	for i, under := range []bool{false, true} {
 		pid := 0
 		w, full := g.direct(), slices.Clone(args)
 		if under {
-			w.Client, full = filepath.Join(g.bin, "guard"), append([]string{"launch", "claude", "--"}, full...)
+			w.Client, full = filepath.Join(g.bin, "guard"), append([]string{"launch", cmp.Or(g.runtime, "claude"), "--"}, full...)
 		}
 		w.script(fakemodel.Script{Steps: []fakemodel.Step{func(context.Context, *fakemodel.Request) (fakemodel.Turn, error) {
 			seen[i] = argv(t, pid)
@@ -74,16 +84,31 @@ func TestLaunchArgumentsAsDirect(t *testing.T) {
 	}
 }
 
+// TestLaunchTooLong: what the kernel takes of guard's arguments and not of the
+// client's, which are more, ends the launch with the kernel's limit.
+func TestLaunchTooLong(t *testing.T) {
+	g := newGuarded(t, "")
+	g.steps()
+	w := g.direct()
+	w.Client = "/bin/sh"
+	args := []string{"-c", `ulimit -s 4096; exec "$0" "$@"`, filepath.Join(g.bin, "guard"), "launch", "claude", "--", "-p", "go"}
+	long := strings.Repeat("x", 100_000)
+	o := w.runAs(append(args, append(slices.Repeat([]string{long}, 10), long[:45_000])...)...)
+	g.noSession(o, "limit_reached", "the kernel takes 1048576", "ulimit -s")
+}
+
 // TestLaunchLeavesNothingBetween: the client has the very open files that guard
 // was given, is the process that was started, and nothing of guard's runs below
 // it but its recovery tool's server.
 func TestLaunchLeavesNothingBetween(t *testing.T) {
-	for config, want := range map[string][]string{
-		"": nil,
-		"[lease]\npromotion = \"self\"\n[checkpoint]\nself = \"none\"\n": {"guard mcp"},
-	} {
-		t.Run(strings.Join(want, " "), func(t *testing.T) {
-			g := newGuarded(t, config)
+	const recovers = "[lease]\npromotion = \"self\"\n[checkpoint]\nself = \"none\"\n"
+	for _, c := range []struct {
+		runtime, config string
+		want            []string
+	}{{"claude", "", nil}, {"claude", recovers, []string{"guard mcp"}}, {"claudex", recovers, []string{"guard mcp"}}} {
+		t.Run(c.runtime+" "+strings.Join(c.want, " "), func(t *testing.T) {
+			t.Parallel()
+			g, want := claudes[c.runtime](newGuarded(t, c.config)), c.want
 			var files [3]*os.File
 			for i := range files {
 				f, err := os.Create(filepath.Join(g.Dir, "fd"+itoa(i)))
@@ -91,7 +116,7 @@ func TestLaunchLeavesNothingBetween(t *testing.T) {
 				defer f.Close()
 				files[i] = f
 			}
-			cmd := exec.Command(filepath.Join(g.bin, "guard"), "launch", "claude", "--", "-p", "go")
+			cmd := exec.Command(filepath.Join(g.bin, "guard"), "launch", c.runtime, "--", "-p", "go")
 			g.steps(func(context.Context, *fakemodel.Request) (fakemodel.Turn, error) {
 				pid := cmd.Process.Pid
 				if all := g.sessions(); len(all) != 1 || all[0].AnchorPID != pid {
