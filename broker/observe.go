@@ -10,13 +10,17 @@ import (
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/lookup"
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/wire"
 )
 
 // seeDirectory revokes a lease whose runtime stands in a directory that is gone:
 // some hosts can't start a hook from there and go on without. In system mode the
-// broker can't read another user's working directory; the docs say so.
+// broker can't read another user's working directory; the docs say so. Codex is
+// one of those hosts: it runs every tool then, so it is ended, lease or not.
 func (b *Broker) seeDirectory(s *session.Session) {
-	if b.opt.Paths.Mode != paths.User || s.Lease(b.opt.Clock.Now()).State() == lease.Unverified {
+	deaf := hostOf[s.Runtime] == wire.HostCodex
+	leased := s.Lease(b.opt.Clock.Now()).State() != lease.Unverified
+	if b.opt.Paths.Mode != paths.User || !leased && !deaf {
 		return
 	}
 	cwd, err := s.Anchor.Cwd()
@@ -27,8 +31,22 @@ func (b *Broker) seeDirectory(s *session.Session) {
 	// the file system, which may be the session's own and never answer.
 	held, heldErr := s.Anchor.CwdFile()
 	named, namedErr := lookup.Named(cwd)
-	if heldErr != nil || namedErr != nil || held != named {
+	if heldErr == nil && namedErr == nil && held == named {
+		return
+	}
+	if leased {
 		b.lower(s, lease.Observed, "the runtime's working directory is gone")
+	}
+	if deaf {
+		b.endRuntime(s, "directory_gone", "its host starts no hook from a working directory that is gone")
+	}
+}
+
+// endRuntime kills a session's anchor for a reason that is recorded.
+func (b *Broker) endRuntime(s *session.Session, code, reason string) {
+	b.record(b.sessionEvent(s, code, reason))
+	if err := s.Anchor.Signal(unix.SIGKILL); err != nil {
+		b.opt.Log.Warn("ending a session's runtime", "session", s.ID, "reason", reason, "error", err)
 	}
 }
 
@@ -55,9 +73,6 @@ func (b *Broker) endUnproved(all []*session.Session, now clock.Instant) {
 		if !s.Unattended || s.Unseen(now) <= cfg.ProveTimeout || s.Gone() {
 			continue
 		}
-		b.record(b.sessionEvent(s, "unproved_ended", "its host's gate was not heard within launch.prove_timeout"))
-		if err := s.Anchor.Signal(unix.SIGKILL); err != nil {
-			b.opt.Log.Warn("ending an unproved session", "session", s.ID, "error", err)
-		}
+		b.endRuntime(s, "unproved_ended", "its host's gate was not heard within launch.prove_timeout")
 	}
 }

@@ -65,6 +65,10 @@ func (c *codex) digest(server string) (string, error) {
 	}.Digest(), nil
 }
 
+// codexScript runs that command from a script, which is all that newer models are
+// offered. The gate is asked about the command, and the script tells what it heard.
+const codexScript = `try { text(JSON.stringify(await tools.exec_command({cmd: "true"}))) } catch (e) { text(String(e)) }`
+
 // codexMutator asks for a command that would change nothing if it did run. Which
 // tool runs commands depends on the model that the user has chosen.
 func codexMutator(_ context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
@@ -72,6 +76,7 @@ func codexMutator(_ context.Context, r *fakemodel.Request) (fakemodel.Turn, erro
 		{Name: "exec_command", Input: `{"cmd":"true"}`},
 		{Name: "shell_command", Input: `{"command":"true"}`},
 		{Name: "shell", Input: `{"command":["true"]}`},
+		{Name: "exec", Input: codexScript},
 		{Name: "apply_patch", Input: "*** Begin Patch\n*** End Patch\n"},
 	} {
 		if r.Offers(call.Name) {

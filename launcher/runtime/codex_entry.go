@@ -1,7 +1,7 @@
 package runtime
 
 import (
-	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -10,23 +10,29 @@ var codexHooked = []string{
 	"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd", "PreCompact", "PostCompact", "SubagentStart", "SubagentStop", "Interrupt",
 }
 
+// codexObserves is how long the client waits for a hook that only hears. It
+// gives those at the end of a session no longer.
+const codexObserves = 3
+
+// codexMargin is how much longer than the gate's own deadline the hook waits
+// before it ends the gate and denies.
+const codexMargin = 5
+
 // codexEntry is one hook as the client has it.
 type codexEntry struct {
 	Command string
 	Timeout int64
 }
 
-// codexEntry is the gate's hook for an event. Only exit 2 with words on stderr
-// keeps the client from running the tool: whatever else becomes of the gate has to
-// be made that.
+// codexEntry is the gate's hook for an event.
 func (in Install) codexEntry(event string) codexEntry {
-	seconds := int64((in.Budget + time.Second - 1) / time.Second)
-	gate := fmt.Sprintf("%s codex --socket %s --broker-uid %d --role ", shellWord(in.Gate), shellWord(in.Socket), in.BrokerUID)
+	gate := []string{in.Gate, "codex", "--socket", in.Socket, "--broker-uid", strconv.FormatUint(uint64(in.BrokerUID), 10), "--role"}
 	if event != "PreToolUse" {
-		return codexEntry{gate + "observe", 3}
+		return codexEntry{shellWords(append(gate, "observe")), codexObserves}
 	}
+	seconds := int64((in.Budget + time.Second - 1) / time.Second)
 	return codexEntry{
-		fmt.Sprintf("/usr/bin/timeout -k 1 %d %sdecide --deadline %d || { s=$?; [ $s = 2 ] || echo 'guard: broker_unavailable: asking the gate: it ended with '$s >&2; exit 2; }", seconds+5, gate, seconds),
+		closingHook(append(gate, "decide", "--deadline", strconv.FormatInt(seconds, 10)), seconds+codexMargin),
 		seconds + int64(hookMargin/time.Second),
 	}
 }

@@ -10,6 +10,7 @@ const (
 	whyTrust     = "hooks of projects and plugins would run that nobody has looked at, and may change a call after it was judged"
 	whyRemote    = "it opens the session in another process than the one that guard holds"
 	whyWorktree  = "it moves the session to a directory that is made only then; make the worktree yourself, and launch there"
+	whyElsewhere = "hooks would run in a directory that the broker doesn't watch; change to it, and launch there"
 	whyPersist   = "it has the client trust the project from now on, with its servers and hooks"
 	whyKey       = "that key is not among those that change no hook, tool or server; what is meant for good goes into the user's config.toml, which guard looks through"
 	whyFeature   = "that feature is not among those that change no hook, tool or server; what is meant for good goes into the user's config.toml, which guard looks through"
@@ -63,6 +64,7 @@ func CodexTable(readOnly bool) Table {
 	add(None, whyTrust, "--dangerously-bypass-hook-trust")
 	add(One, whyRemote, "--remote\n--remote-auth-token-env")
 	add(None, whyWorktree, "--worktree")
+	add(One, whyElsewhere, "-C --cd")
 	add(None, whyPersist, "--trust")
 	t.Options = append(t.Options,
 		Option{Names: []string{"-c", "--config"}, Arity: One, Check: func(v string) string {
@@ -110,7 +112,6 @@ const (
 		--add-dir
 		-a --ask-for-approval
 		--base
-		-C --cd
 		--color
 		--commit
 		--cyber-access-program

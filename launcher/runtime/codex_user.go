@@ -138,6 +138,10 @@ func (u *CodexUser) hooksFile(path string) error {
 // hooks names the hooks of a file as the client does: by file, event, group and
 // place in it. The file's name may reach the client with its links resolved.
 func (u *CodexUser) hooks(path string, events map[string]any) {
+	// What the user has trusted may come only later: a file that is put there in
+	// the session is read when another conversation begins.
+	state, _ := events["state"].(map[string]any)
+	u.Hooks = slices.AppendSeq(u.Hooks, maps.Keys(state))
 	files := []string{path}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		files = append(files, filepath.Join(dir, filepath.Base(path)))
