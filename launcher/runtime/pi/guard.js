@@ -29,17 +29,17 @@
 // decides looks up nothing in Object.prototype. An input is frozen before it is
 // judged, so that what runs is what was judged; a handler that would change it
 // afterwards fails, which Pi takes for a block.
-import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { homedir } from "node:os";
-import { types } from "node:util";
+import children from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import util from "node:util";
 
+const { spawn } = children, { readFileSync } = fs, { isProxy } = util.types;
 const { isArray } = Array;
 const { freeze, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, defineProperty } = Object;
-const { ownKeys } = Reflect;
-const { parse, stringify } = JSON;
+const { ownKeys } = Reflect, { parse, stringify } = JSON;
 const { isFinite, isInteger } = Number;
-const { isProxy } = types, { now } = Date, { concat } = Buffer;
+const { now } = Date, { concat } = Buffer;
 const { exit, kill, pid } = process;
 const { setTimeout, clearTimeout, Error, Promise } = globalThis;
 const call = Function.prototype.bind.bind(Function.prototype.call);
@@ -51,8 +51,7 @@ const trim = call(String.prototype.trim);
 const push = call(Array.prototype.push);
 const join = call(Array.prototype.join);
 const plain = Object.prototype;
-const home = homedir();
-const self = new URL(import.meta.url), text = decode(readFileSync(self));
+const home = os.homedir(), self = new URL(import.meta.url), text = decode(readFileSync(self));
 
 const maxOutput = 128 * 1024; // of the gate: twice 64 KiB at most
 const maxHeld = 10_000; // calls whose results are still to come
@@ -143,6 +142,7 @@ const run = (gate, { args, seconds }, payload, signal) =>
       if (over) return;
       finish({ failed, cause });
       child?.kill("SIGKILL");
+      for (const end of child?.stdio ?? []) end?.destroy(); // somebody may have been left behind who holds them
     };
     const abort = () => fail("deadline", "the call was aborted");
     const timer = setTimeout(fail, (seconds + grace) * 1000, "deadline", `the gate has not answered within ${seconds + grace} s`);
