@@ -166,6 +166,9 @@ func (b *Broker) admitGuest(conn *peer.Conn, d *door) (g guest, ok bool) {
 	defer d.silent.closer()()
 	in := d.place(&g)
 	if in == nil {
+		if g.unsure {
+			b.lastWords(conn, nil)
+		}
 		return g, false
 	}
 	give := sync.OnceFunc(func() { in.give(g.tree, 1) })
@@ -212,7 +215,9 @@ func (b *Broker) placeCaller(g *guest) (in *pool) {
 	}
 	g.busy = &busy{who, cause}
 	if b.refusals.take(g.tree, 1, limit+maxRefused) != fits {
-		b.unheard(*g, "the broker is full") // events come by this socket alone
+		if !g.unsure {
+			b.unheard(*g, "the broker is full") // events come by this socket alone
+		}
 		return nil
 	}
 	return b.refusals

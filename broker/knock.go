@@ -21,6 +21,7 @@ import (
 
 const (
 	knockEvery = 250 * time.Millisecond // while there is any authority to lose
+	gatesPause = 200 * time.Millisecond // before a gate that was hung up on tries once more
 	knockTime  = time.Second            // from the knock to its answer: half of a gate's time, which may have begun just after it
 )
 
@@ -38,10 +39,9 @@ func (b *Broker) knocks(ctx context.Context) {
 func (b *Broker) knock(ctx context.Context, path string, within time.Duration) {
 	in, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	before := b.answered.Load()
-	err := peer.Reach(in, path)
-	if err == nil && b.answered.Load() == before {
-		err = errors.New("it was hung up on unseen")
+	err := b.comeToDoor(in, path)
+	if errors.Is(err, errUnseen) && clock.Sleep(in, gatesPause) == nil {
+		err = b.comeToDoor(in, path)
 	}
 	if err == nil || ctx.Err() != nil {
 		return
@@ -50,6 +50,18 @@ func (b *Broker) knock(ctx context.Context, path string, within time.Duration) {
 	for _, s := range b.trusted() {
 		b.lower(s, lease.Observed, "the broker was too busy to hear the hosts' events in time")
 	}
+}
+
+// errUnseen: whoever ended the connection hadn't seen who it was.
+var errUnseen = errors.New("it was hung up on unseen")
+
+func (b *Broker) comeToDoor(ctx context.Context, path string) error {
+	before := b.answered.Load()
+	err := peer.Reach(ctx, path)
+	if err == nil && b.answered.Load() == before {
+		return errUnseen
+	}
+	return err
 }
 
 // knocked says whether a peer is the broker itself, knocking. It is let go before
@@ -84,7 +96,7 @@ func (b *Broker) lastWords(conn *peer.Conn, s *session.Session) {
 	if err != nil || h.Kind != wire.KindEvent || h.Role != wire.RoleObserve {
 		return
 	}
-	b.missed(uid, s, "an event of the host could not be taken in: its gate had ended by then")
+	b.missed(uid, s, "an event of the host could not be taken in: its gate had ended by then, or nobody could tell whose it was")
 }
 
 // missed lowers the lease that an event was about which nobody could take in: of

@@ -80,7 +80,7 @@ func TestKnockUnseen(t *testing.T) {
 	f.must(err)
 	defer func() { _ = l.Close() }()
 	go func() {
-		if conn, err := l.Accept(); err == nil {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
 			_ = conn.Close()
 		}
 	}()
