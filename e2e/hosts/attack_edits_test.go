@@ -72,6 +72,8 @@ func TestAttackEdits(t *testing.T) {
 		path := filepath.Join(g.Dir, file)
 		g.write(path, object{})
 		for _, e := range edits {
+			closed("claude", "edit, "+filepath.Base(file)+" "+e.name+" of "+strings.Split(file, "/")[0], "the model has "+strings.TrimPrefix(strings.TrimPrefix(file, "project/"), "home/")+" "+e.name+" in mid-session, and the client takes the hooks away",
+				"the settings are text in the arguments; the edit is heard and denied").report(t)
 			n := len(want)/2 + 1
 			heard := func(context.Context, *fakemodel.Request) error {
 				g.await("the news of "+file+" "+e.name, func() bool { return len(g.changes()) >= n })

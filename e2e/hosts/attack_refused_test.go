@@ -28,6 +28,7 @@ func TestAttackProof(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			closed("claude", "a gate that "+c.name, "another program in the gate's place "+c.name, "the proof wants this launch's nonce, which only the broker knows, and the broker must have heard the installed gate").report(t)
 			g := newGuarded(t, "")
 			g.ownPrograms()
 			must(t, replace(filepath.Join(g.bin, "guard-gate"), c.gate))
@@ -41,6 +42,7 @@ func TestAttackProof(t *testing.T) {
 // asked by a program in between proves nothing, though it denies as it should.
 func TestAttackReplay(t *testing.T) {
 	t.Parallel()
+	closed("claude", "replayed denial", "another program in the gate's place repeats a denial of an earlier launch", "each launch has a nonce of its own").report(t)
 	g := newGuarded(t, "")
 	g.ownPrograms()
 	gate := filepath.Join(g.bin, "guard-gate")
@@ -69,6 +71,7 @@ func TestAttackReplay(t *testing.T) {
 // TestAttackSwitches: each variable that leads the client another way than the
 // proof goes ends the launch, in whatever case a proxy is written.
 func TestAttackSwitches(t *testing.T) {
+	closed("claude", "provider switches and proxies", "a variable, also of the user's env block, has the client ask its model by another way than the proof does", "the launch is refused; session.env_pass is the operator's word").report(t)
 	g := newGuarded(t, "")
 	g.steps()
 	clean := g.Env
@@ -101,6 +104,7 @@ func TestAttackPlugin(t *testing.T) {
 	if !w.marked() {
 		t.Error("the plugin has no effect even without guard")
 	}
+	closed("claude", "plugin directory", "a plugin's hooks run commands before the gate could say anything", "--plugin-dir and --plugin-url are refused, as are all options that bring settings, servers or agents").report(t)
 	g := newGuarded(t, "")
 	g.steps()
 	dir := plant(g.world)
@@ -112,6 +116,7 @@ func TestAttackPlugin(t *testing.T) {
 // TestAttackStaleProof: a proof is kept, and whatever it depends on ends it.
 func TestAttackStaleProof(t *testing.T) {
 	t.Parallel()
+	closed("claude", "stale proof", "settings, variables or the gate change after a launch was proved", "a proof is kept under a digest of all that it depends on").report(t)
 	g := newGuarded(t, "")
 	g.ownPrograms()
 	proofs := func() int {

@@ -72,13 +72,18 @@ func attacks(t *testing.T, table []attack) {
 					continue
 				}
 				t.Run(runtime, func(t *testing.T) {
-					hole{Host: runtime, Version: host.Tested, ID: slug(a.name), What: a.what, State: "closed", By: a.by}.report(t)
+					closed(runtime, a.name, a.what, a.by).report(t)
 					t.Run("control", func(t *testing.T) { a.unguarded(as(newGuarded(t, "")).world) })
 					t.Run("guarded", func(t *testing.T) { a.withGuard(as(newGuarded(t, ""))) })
 				})
 			}
 		})
 	}
+}
+
+// closed is the row of a hole of the tested version that guard closes.
+func closed(runtime, name, what, by string) hole {
+	return hole{Host: runtime, Version: host.Tested, ID: slug(name), What: what, State: "closed", By: by}
 }
 
 // slug makes a file's name of a test's.

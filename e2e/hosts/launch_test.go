@@ -3,6 +3,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/fakemodel"
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // TestLaunchStory is a session of the real client from launch to revocation, in
@@ -115,6 +117,10 @@ func TestLaunchUnproved(t *testing.T) {
 		}, nil, "wiring_unproved", []string{"CLAUDE_CODE_USE_VERTEX"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.code == "client_too_old" {
+				hole{Host: "claude", Version: "2.1.197", ID: "ignores_onfailure", What: "a hook that can't be started, ends otherwise or takes too long lets the tool run, whatever onFailure says",
+					State: "closed", By: "a client before " + host.Oldest + " isn't launched"}.report(t)
+			}
 			g := newGuarded(t, "")
 			g.steps(fakemodel.Use("Bash", g.touch()))
 			if c.set != nil {
@@ -160,9 +166,10 @@ func TestS2_LaunchDropsSwitches(t *testing.T) {
 		{"user's settings", "", "CLAUDE_CODE_SIMPLE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			name, _, _ := strings.Cut(c.env, "=")
+			closed("claude", "switch, "+c.name, cmp.Or(name, c.user+" in the user's env block")+" keeps hooks from running", byFilter).report(t)
 			g := newGuarded(t, "")
 			g.steps(fakemodel.Use("Bash", g.touch()))
-			name, _, _ := strings.Cut(c.env, "=")
 			if c.env != "" {
 				g.Env = append(g.Env, c.env)
 			} else {
@@ -179,6 +186,7 @@ func TestS2_LaunchDropsSwitches(t *testing.T) {
 			}
 		})
 	}
+	closed("claude", "bare option", "--bare runs the client without hooks", "every option of its kind is refused, in every spelling").report(t)
 	g := newGuarded(t, "")
 	g.steps()
 	g.noSession(g.launch("--bare"), "flag_refused", "--bare")
