@@ -13,7 +13,7 @@ var dropped = []string{
 	// Shells: what runs before the first command, or in its place.
 	"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS", "BASH_FUNC_*", "ZDOTDIR", "PROMPT_COMMAND", "PS4",
 	// Loaders: code or tables that are put into every program.
-	"LD_*", "DYLD_*", "GCONV_PATH", "GLIBC_TUNABLES",
+	"LD_*", "DYLD_*", "GCONV_PATH", "GLIBC_TUNABLES", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES",
 	// Language runtimes, the client's own and the gate's among them.
 	"NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "BUN_*", "GODEBUG", "GOTRACEBACK",
 	"PYTHONSTARTUP", "PYTHONHOME", "PYTHONPATH", "PERL5OPT", "PERL5DB", "PERL5LIB", "RUBYOPT", "RUBYLIB",
