@@ -53,7 +53,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	c := &call{set: b.settings(), conn: conn, peer: g.peer, host: h.Host, role: h.Role, stdin: int(h.Peer), began: b.opt.Clock.Now(), session: g.session, path: g.path}
 	c.own = c.session != nil && b.hostsOwn(c)
 	if c.own {
-		c.release = append(c.release, c.session.Calling(g.peer.Process()))
+		c.release = append(c.release, c.session.Calling(g.peer.Process(), g.path))
 	}
 	v, admitted := b.admit(ctx, conn, c, h)
 	defer c.leave()

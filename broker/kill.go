@@ -157,15 +157,16 @@ func closeAll(ps []*peer.Process) {
 
 // mercy says whether a process of a session's tree is ended. While the session
 // lives it can't do without the pinned recovery tool, with what that has started,
-// and the callers of its own events, which start nothing: what is below a gate
-// was there before it became one. Whoever runs the installed gate is about to
+// the hooks of hosts that put a shell between, with what that starts to deny: such
+// a host runs the tool whose hook was killed; and the callers of its own events,
+// which start nothing: what is below a gate was there before it became one. Whoever runs the installed gate is about to
 // become such a caller, or to hand its answer on. In exec sessions everybody may
 // call, so that there the gate alone stays.
 func (b *Broker) mercy(s *session.Session, p *peer.Process) proctree.Mercy {
 	switch {
 	case s.Gone():
 		return proctree.None
-	case s.Runtime != runtimes.Exec && s.Recovers(p):
+	case s.Runtime != runtimes.Exec && (s.Recovers(p) || s.Hooks(p)):
 		return proctree.Shelter
 	case s.Waits(p) && (s.Runtime != runtimes.Exec || b.runsGate(p)):
 		return proctree.Spare

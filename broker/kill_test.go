@@ -157,7 +157,7 @@ func TestKillBelowAGate(t *testing.T) {
 			t.Errorf("answer %+v, want %+v", r, want)
 		}
 	}
-	answered := s.Calling(gate)
+	answered := s.Calling(gate, nil)
 	kill(wire.Ended{Killed: 1, Left: 1}, 1)
 	if child.Alive() || !gate.Alive() {
 		t.Errorf("the gate lives: %v, what is below it: %v", gate.Alive(), child.Alive())
@@ -167,6 +167,35 @@ func TestKillBelowAGate(t *testing.T) {
 	if gate.Alive() {
 		t.Error("it lives after its call")
 	}
+}
+
+// A shell that a host put before its gate passes the answer on, or denies, after
+// its call is over: it stays with what it starts, since such a host runs the tool
+// whose hook was killed.
+func TestKillSparesTheHook(t *testing.T) {
+	f := newFixture(t, nil)
+	registered, werr := f.register(wire.Register{Runtime: "codex", Dir: "/", Command: "test"})
+	if werr != nil {
+		t.Fatal(werr)
+	}
+	s := f.sessions.ByID(registered.ID)
+	cmd := exec.Command("sh", "-c", "exec 3<&0; sleep 1000 <&- & echo $!; read x <&3; kill $!")
+	in, out := testproc.Piped(f.t, cmd)
+	var pid int
+	_, err := fmt.Fscan(out, &pid)
+	f.must(err)
+	below, err := peer.Open(pid)
+	f.must(err)
+	defer func() { _ = below.Close() }()
+	_, path, err := f.sessions.Find(below)
+	f.must(err)
+	s.Calling(below, path)() // as its gate, which has its answer
+	r := f.verb(context.Background(), wire.Control{Verb: wire.VerbRevoke, Session: s.ID, Kill: true}, nil)
+	if len(r.Ended) != 1 || r.Ended[0].Killed != 0 || r.Ended[0].Left != 2 || !below.Alive() {
+		t.Errorf("answer %+v; what the hook has started lives: %v", r.Ended, below.Alive())
+	}
+	f.must(in.Close())
+	_ = cmd.Wait()
 }
 
 // Revoke isn't held up by what kill_tools does after it, and one sweep serves

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"slices"
+
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/internal/peer"
 )
@@ -30,8 +32,9 @@ func (s *Session) told(fell bool, cause lease.Cause) {
 
 // Calling notes that a process waits for the answer to a call of the host's, or
 // has it and hasn't ended. Until done it is not ended with the session's tree: a
-// host may run a tool whose gate was killed.
-func (s *Session) Calling(p *peer.Process) (done func()) {
+// host may run a tool whose gate was killed. path leads up to the anchor; if there
+// is more than a step, the host has started the last of them as its hook.
+func (s *Session) Calling(p *peer.Process, path []Step) (done func()) {
 	id := p.ID()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,6 +42,9 @@ func (s *Session) Calling(p *peer.Process) (done func()) {
 		s.callers = map[peer.ID]int{}
 	}
 	s.callers[id]++
+	if n := len(path); n > 2 && !slices.Contains(s.hooks, path[n-2].id) {
+		s.hooks = append(s.hooks[max(0, len(s.hooks)+1-maxHooks):], path[n-2].id)
+	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -46,6 +52,18 @@ func (s *Session) Calling(p *peer.Process) (done func()) {
 			delete(s.callers, id)
 		}
 	}
+}
+
+// maxHooks is how many of the last hooks are known.
+const maxHooks = 64
+
+// Hooks says whether the process is one that the host started to have a call
+// judged. It passes the gate's answer on after its call is over, and starts what
+// denies if there is none.
+func (s *Session) Hooks(p *peer.Process) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.hooks, p.ID().Same)
 }
 
 // Waits says whether the process waits for an answer to a call of the host's, or

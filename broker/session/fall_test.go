@@ -98,7 +98,7 @@ func TestWhoStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.recovery.pinned.Close() }()
-	one, two := s.Calling(gate), s.Calling(gate)
+	one, two := s.Calling(gate, nil), s.Calling(gate, make([]Step, 2))
 	one()
 	for p, want := range map[*peer.Process][2]bool{tool: {true, false}, gate: {false, true}, stranger: {}} {
 		if s.Recovers(p) != want[0] || s.Waits(p) != want[1] {
@@ -107,5 +107,32 @@ func TestWhoStays(t *testing.T) {
 	}
 	if two(); s.Waits(gate) || len(s.callers) != 0 {
 		t.Error("a call that is over still counts")
+	}
+}
+
+// A hook stays known after its call, for as long as it may have to pass the answer
+// on; of many, the last.
+func TestHooksStay(t *testing.T) {
+	zoo := testproc.New(t)
+	gate, shell, hook, anchor := open(t, zoo.Start()), open(t, zoo.Start()), open(t, zoo.Start()), open(t, zoo.Start())
+	step := func(p *peer.Process) Step { return Step{PID: p.PID(), id: p.ID()} }
+	s := &Session{ID: "s", Generation: 1}
+	s.Calling(gate, []Step{step(gate), step(anchor)})()
+	if s.Hooks(gate) || s.Hooks(anchor) || s.Hooks(nil) {
+		t.Error("a gate that the host started itself has a hook")
+	}
+	path := []Step{step(gate), step(shell), step(hook), step(anchor)}
+	for range 2 * maxHooks {
+		s.Calling(gate, path)()
+	}
+	if !s.Hooks(hook) || s.Hooks(gate) || s.Hooks(shell) || s.Hooks(anchor) || s.Hooks(nil) || len(s.hooks) != 1 {
+		t.Errorf("hooks are %v", s.hooks)
+	}
+	for range maxHooks - 1 {
+		s.hooks = append(s.hooks, anchor.ID())
+	}
+	s.Calling(gate, []Step{step(gate), step(shell), step(anchor)})()
+	if len(s.hooks) != maxHooks || !s.Hooks(shell) || s.Hooks(hook) {
+		t.Errorf("%d hooks are kept; the newest %v, the oldest %v", len(s.hooks), s.Hooks(shell), s.Hooks(hook))
 	}
 }

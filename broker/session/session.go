@@ -47,6 +47,7 @@ type Session struct {
 	lease    lease.Lease
 	trusted  bool            // it was VERIFIED, and trust hasn't ended since
 	callers  map[peer.ID]int // processes that wait for answers
+	hooks    []peer.ID       // that stand between the host and its gates
 	fence    Fence
 	launched bool
 	waiting  bool // for the host to greet again; see Part

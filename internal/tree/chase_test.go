@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
 )
 
@@ -51,4 +52,28 @@ func TestRunnersAreTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is below a child of the anchor has the time that this one has to become a
+// hook, and no more.
+func TestBornInAHook(t *testing.T) {
+	g := newGrove(t)
+	g.run(`setsid sh -c 'SLEEP; :'; :`)
+	pid := g.grown(1)[0]
+	h := newHunt([]Target{g.target()})
+	defer h.close()
+	g.must(h.avoidSelf())
+	_, err := h.look()
+	g.must(err)
+	var first []clock.Instant
+	for v := h.held[pid]; v != nil; v = h.held[v.ParentPID()] {
+		if !v.newborn {
+			t.Errorf("process %d has no time", v.PID())
+		}
+		first = append(first, v.first)
+	}
+	if len(first) != 3 || first[0] != first[1] || first[1] != first[2] {
+		t.Errorf("they were found at %v, want one instant for three", first)
+	}
+	h.finish()
 }

@@ -40,7 +40,7 @@ type prey struct {
 	*peer.Process
 	of      *quarry
 	first   clock.Instant // when it was found
-	newborn bool          // a child of the anchor, which may yet become a hook
+	newborn bool          // a child of the anchor, which may yet become a hook, or below one
 	shelter bool          // it or one above it keeps what is below it
 	kept    bool          // the caller's to close
 	stopped bool

@@ -172,6 +172,9 @@ func (h *hunt) child(q *quarry, t table, parent *peer.Process, pid int) (v *prey
 	case err == nil && p.Alive() && p.ChildOf(parent):
 		v := &prey{Process: p, of: q, newborn: parent == q.Anchor, shelter: shelter(p)}
 		held, deeper := h.take(v)
+		if up != nil && up.Process == parent && up.newborn { // the shell of a hook, perhaps
+			v.newborn, v.first = true, up.first
+		}
 		return v, held, deeper
 	case exhausted(err):
 		h.full, q.hot = true, true
