@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 	}
 	event, err := dialect.Parse(c.host, c.role, payload)
 	if err == nil {
-		err = namesFit(event)
+		err = cmp.Or(namesFit(event), hostFits(c))
 	}
 	if err != nil {
 		// A host sends something: any tool can end as a gate that reads nothing.
@@ -87,4 +88,16 @@ func namesFit(ev dialect.Event) error {
 func unreadable(err error) verdict.Verdict {
 	return refuse(verdict.Malformed, "parsing", "the hook payload", err.Error(),
 		"make the call again; if that fails too, the host's version is not one that guard knows")
+}
+
+// hostFits refuses a gate that speaks for another host than the session's runtime:
+// each has its own list of what reads.
+func hostFits(c *call) error {
+	if c.session == nil {
+		return nil
+	}
+	if host, known := hostOf[c.session.Runtime]; known && host != c.host {
+		return errors.New("its gate speaks for another host than the session's runtime, " + c.session.Runtime)
+	}
+	return nil
 }

@@ -73,3 +73,33 @@ func TestAttack29_CodexLine(t *testing.T) {
 		})
 	}
 }
+
+// Each host has its own name for the same server's tool, as it was measured.
+func TestRecoveryToolNames(t *testing.T) {
+	for runtime, want := range map[string]string{
+		"claude": "mcp__guard-0a__recover", "claudex": "mcp__guard-0a__recover", "codex": "mcp__guard_0a__recover", "pi": "guard_0a_recover",
+	} {
+		if got := recoveryTool(&session.Session{Runtime: runtime, Server: "guard-0a"}); got != want {
+			t.Errorf("%s: %s, want %s", runtime, got, want)
+		}
+		if got := recoveryTool(&session.Session{Runtime: runtime}); got != "" {
+			t.Errorf("%s without a server: %s", runtime, got)
+		}
+	}
+}
+
+// TestHostFitsRuntime: what reads in one host's words is nothing in another's
+// session; in an exec session the command speaks as it likes.
+func TestHostFitsRuntime(t *testing.T) {
+	for runtime, own := range map[string]wire.Host{"claude": wire.HostClaude, "claudex": wire.HostClaude, "pi": wire.HostPi, "codex": wire.HostCodex, "exec": 0} {
+		for _, host := range []wire.Host{wire.HostClaude, wire.HostCodex, wire.HostPi} {
+			c := &call{host: host, session: &session.Session{Runtime: runtime}}
+			if err := hostFits(c); (err == nil) != (own == 0 || own == host) {
+				t.Errorf("host %d in a session of %s: %v", host, runtime, err)
+			}
+		}
+	}
+	if err := hostFits(&call{host: wire.HostPi}); err != nil {
+		t.Errorf("outside of all sessions: %v", err)
+	}
+}

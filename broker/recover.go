@@ -10,7 +10,6 @@ import (
 	"leaseguard.internal/broker/token"
 	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/peer"
-	"leaseguard.internal/internal/runtimes"
 	"leaseguard.internal/internal/strictjson"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -22,10 +21,15 @@ func recoveryTool(s *session.Session) string {
 	if s == nil || s.Server == "" {
 		return ""
 	}
-	if s.Runtime == runtimes.Pi { // there it is a tool of guard's extension
-		return strings.ReplaceAll(s.Server, "-", "_") + "_recover"
+	plain := strings.ReplaceAll(s.Server, "-", "_")
+	switch hostOf[s.Runtime] {
+	case wire.HostPi: // there it is a tool of guard's extension
+		return plain + "_recover"
+	case wire.HostCodex: // which makes its models' names of letters and digits
+		return "mcp__" + plain + "__recover"
+	default:
+		return "mcp__" + s.Server + "__recover"
 	}
-	return "mcp__" + s.Server + "__recover"
 }
 
 // isRecovery says whether the call is for the session's own recovery tool. If

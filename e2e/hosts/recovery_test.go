@@ -27,7 +27,7 @@ const selfPromotion = "[lease]\npromotion = \"self\"\n"
 // What a model is told of the recovery tool: its name in guard's reason, the
 // token in the tool's own answer.
 var (
-	recoveryName  = regexp.MustCompile(`call the tool (mcp__guard-[0-9a-f]{16}__recover) without arguments`)
+	recoveryName  = regexp.MustCompile(`call the tool (mcp__guard[-_][0-9a-f]{16}__recover) without arguments`)
 	recoveryToken = regexp.MustCompile(`call this tool again with exactly these arguments: (\{"token": "lgt_[A-Za-z0-9_-]{43}"\})`)
 )
 
