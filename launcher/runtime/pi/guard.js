@@ -36,7 +36,7 @@ import util from "node:util";
 
 const { spawn } = children, { readFileSync } = fs, { isProxy } = util.types;
 const { isArray } = Array;
-const { freeze, getOwnPropertyDescriptor, getPrototypeOf, hasOwn, defineProperty } = Object;
+const { freeze, getOwnPropertyDescriptor, getPrototypeOf, defineProperty } = Object;
 const { ownKeys } = Reflect, { parse, stringify } = JSON;
 const { isFinite, isInteger } = Number;
 const { now } = Date, { concat } = Buffer;
@@ -108,8 +108,8 @@ const encode = (value) => {
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i];
     if (list && key === "length") continue;
-    const { enumerable, value: held } = record(getOwnPropertyDescriptor(value, key));
-    if (typeof key !== "string" || !enumerable) throw new Error("the input has a hidden property");
+    const { enumerable, get, set, value: held } = record(getOwnPropertyDescriptor(value, key));
+    if (typeof key !== "string" || !enumerable || get || set) throw new Error("the input has a hidden property");
     if (held === undefined && !list) continue; // as in JSON
     push(parts, list ? encode(held) : `${stringify(key)}:${encode(held)}`);
   }
@@ -200,21 +200,20 @@ const payload = (name, ctx, fields, input) => {
 
 const named = (event) => ({ tool_name: event.toolName, tool_use_id: event.toolCallId, parent_tool_use_id: event.parentToolCallId });
 
-// lasting is what outlives a reload of this file: the settings that were in force
-// first, the recovery tool, and how often this was loaded.
-const lasting = async () => {
+// What is loaded first stays: the settings that were in force, the functions that
+// were taken, and the recovery tool. A later load only sets it up again.
+export default async function guard(pi) {
   const key = Symbol.for("leaseguard.pi");
-  if (!hasOwn(globalThis, key)) {
+  if (globalThis[key] === undefined) {
     const config = settings();
     const recovery = config.server && recoveryTool(config);
-    const tool = recovery && (await recovery.known());
-    defineProperty(globalThis, key, { value: record({ config, recovery, tool, loads: [] }) });
+    const lasting = record({ config, recovery, tool: recovery && (await recovery.known()), loads: [] });
+    defineProperty(globalThis, key, { value: (api) => install(api, lasting) });
   }
-  return globalThis[key];
-};
+  globalThis[key](pi);
+}
 
-export default async function guard(pi) {
-  const { config, recovery, tool, loads } = await lasting();
+const install = (pi, { config, recovery, tool, loads }) => {
   push(loads, now());
   const held = new Map(); // of calls that were passed: when, and what the model is to be told
   let owed; // what the gate could not be told
@@ -234,7 +233,7 @@ export default async function guard(pi) {
 
   pi.on("tool_call", async (event, ctx) => {
     try {
-      if (isArray(event.input)) throw new Error("the input is no object");
+      if (typeof event.input !== "object" || event.input === null || isArray(event.input)) throw new Error("the input is no object");
       if (posed(event.toolName)) throw new Error("another extension has taken the name of a tool of Pi's");
       const { why, context } = await judge(event.toolName, payload("tool_call", ctx, named(event), encode(event.input)), ctx.signal);
       if (why !== "") return record({ block: true, reason: why });
@@ -297,4 +296,4 @@ export default async function guard(pi) {
       execute: (_id, input) => recovery.recover(input),
     });
   }
-}
+};

@@ -12,7 +12,7 @@ const recoveryTool = (config) => {
   const drop = (why) => {
     child?.kill("SIGKILL");
     child = tool = undefined;
-    line = "";
+    (line = ""), (last = 0);
     for (const { reject } of waiting.values()) reject(new Error(`${why}; an operator's guard approve helps`));
     waiting.clear();
   };
