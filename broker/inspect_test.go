@@ -9,6 +9,7 @@ import (
 	"leaseguard.internal/broker/checkpoint"
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/catalog"
+	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -107,8 +108,10 @@ func TestNoSessionInspects(t *testing.T) {
 			t.Errorf("%s: %v", verb, r.Error)
 		}
 	}
-	s := f.sessions.All()[0]
-	if r := f.operate(wire.Control{Verb: wire.VerbExplain, Explain: &wire.Explain{Tool: "Bash"}}); r.Explained == nil || r.Explained.Session != s.ID {
-		t.Errorf("its own explanation: %+v", r)
+	ctl := wire.Control{Verb: wire.VerbExplain, Explain: &wire.Explain{Tool: "Bash"}}
+	r, err := client.Dial(f.opt.Paths).Do(t.Context(), ctl, []byte(`{}`))
+	f.must(err)
+	if e := r.Explained; e.Session != f.sessions.All()[0].ID || !e.Answers[len(e.Answers)-1].Unasked || len(e.Answers[len(e.Answers)-1].Checkpoints) != 0 {
+		t.Errorf("its own explanation: %+v", e)
 	}
 }

@@ -98,7 +98,7 @@ func decisions() []mutant {
 		},
 		{
 			name: "fails-open", breaks: "what isn't a confirmed checkpoint is a denial",
-			file: "broker/decide.go", old: `	if err != nil {
+			file: "broker/protect.go", old: `	if err != nil {
 		return b.checkpointRefused(c, targets, err)`,
 			new: `	if err != nil && infos == nil {
 		return b.checkpointRefused(c, targets, err)`,
@@ -141,8 +141,13 @@ func decisions() []mutant {
 		},
 		{
 			name: "session-is-operator", breaks: "a process inside a session is no operator",
-			file: "broker/roles.go", old: `	s, _, err := b.sessions.Find(p.Process())`, new: `	s, _, err := (*session.Session)(nil), 0, session.ErrNotRegistered`,
+			file: "broker/roles.go", old: `	s, path, err := b.sessions.Find(p.Process())`, new: `	s, path, err := (*session.Session)(nil), []session.Step(nil), session.ErrNotRegistered`,
 			pkg: "./broker", test: "TestSessionIsNoOperator",
+		},
+		{
+			name: "session-works-the-zvm", breaks: "what a session has explained asks the ZVM nothing",
+			file: "broker/roles.go", old: `ctl, body, b.unasked)`, new: `ctl, body, b.look)`,
+			pkg: "./broker", test: "TestNoSessionInspects",
 		},
 	}
 }
