@@ -113,40 +113,52 @@ func TestPiAttackNestedLaunch(t *testing.T) {
 }
 
 // TestPiAttackGate: a gate that can't be started, is killed, hangs or says what
-// it mustn't, in the middle of a session, stops every change.
+// it mustn't, in the middle of an approved session, stops every change. Pi itself
+// has no gate that could fail, so there is no control but the last call.
 func TestPiAttackGate(t *testing.T) {
-	for _, c := range []struct{ id, what, gate string }{
+	t.Parallel()
+	g := newPi(t, "[checkpoint]\nself = \"none\"\n[launch]\nbudget = \"1s\"\n")
+	g.ownPrograms()
+	gate := filepath.Join(g.bin, "guard-gate")
+	good, err := readAll(gate)
+	must(t, err)
+	all := []struct{ id, what, gate string }{
 		{"gate_missing", "the gate's program is gone in the middle of a session", ""},
-		{"gate_not_executable", "the gate's program can't be executed any more", "chmod"},
+		{"gate_not_executable", "the gate's program can't be executed any more", "not executable"},
 		{"gate_killed", "the gate is killed while it is asked", "#!/bin/sh\nkill -9 $$\n"},
 		{"gate_exits_1", "the gate ends with a status that isn't its own", "#!/bin/sh\nexit 1\n"},
 		{"gate_silent", "the gate ends as if all were well, and says nothing", "#!/bin/sh\nexit 0\n"},
 		{"gate_garbage", "the gate says more than one thing", "#!/bin/sh\necho '{\"pass\":true}'; echo more\n"},
 		{"gate_hangs", "the gate doesn't answer", "#!/bin/sh\nexec sleep 1000\n"},
-	} {
+	}
+	var steps []fakemodel.Step
+	for range all {
+		steps = append(steps, fakemodel.Use("bash", g.touch()), fakemodel.Say("sorry"))
+	}
+	g.piSteps(append(steps, fakemodel.Use("bash", g.touch()))...)
+	r := g.rpcGuarded()
+	r.do("get_state", nil)
+	g.approve()
+	for i, c := range all {
 		t.Run(c.id, func(t *testing.T) {
-			t.Parallel()
 			hole{Host: "pi", Version: piVersion, ID: c.id, State: "closed", What: c.what, By: "guard's extension blocks on all but one clear pass, and has a deadline of its own"}.report(t)
-			g := newPi(t, "[checkpoint]\nself = \"none\"\n[launch]\nbudget = \"1s\"\n")
-			g.ownPrograms()
-			gate := filepath.Join(g.bin, "guard-gate")
-			spoil := func() {
-				g.approve()
-				switch c.gate {
-				case "":
-					must(t, os.Remove(gate))
-				case "chmod":
-					must(t, os.Chmod(gate, 0o644))
-				default:
-					must(t, os.Remove(gate))
-					must(t, os.WriteFile(gate, []byte(c.gate), 0o755))
-				}
+			must(t, os.RemoveAll(gate))
+			if c.gate != "" {
+				must(t, replace(gate, c.gate))
 			}
-			g.piSteps(between(spoil, fakemodel.Use("bash", g.touch())))
-			g.ok(g.launchPi())
-			if got := g.results(); g.marked() || len(got) != 1 || !strings.HasPrefix(got[0], "error: guard: ") {
+			if c.gate == "not executable" {
+				must(t, os.Chmod(gate, 0o644))
+			}
+			r.prompt("go")
+			if got := g.results(); g.marked() || len(got) != i+1 || !strings.HasPrefix(got[i], "error: guard: ") {
 				t.Errorf("marked %v, the model was told %q", g.marked(), got)
 			}
 		})
+	}
+	must(t, os.RemoveAll(gate))
+	must(t, replace(gate, good))
+	r.prompt("go")
+	if got := g.results(); !g.marked() {
+		t.Errorf("with its gate back it didn't run: %q", got[len(got)-1])
 	}
 }

@@ -4,7 +4,6 @@ package hosts
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,8 +15,7 @@ import (
 type piDrive struct {
 	hole
 	config string
-	hook   string // of the control, at the user's place; default denies
-	flag   bool   // the control gives it with -e too
+	flag   bool // the control gives it with -e too
 	plant  func(w *world)
 	drive  func(w *world, r *rpc)          // until the marker is made, or would be
 	under  func(g *guarded, r *rpc)        // before drive, under guard alone
@@ -48,10 +46,7 @@ func (d piDrive) run(t *testing.T) {
 		w := newWorld(t)
 		w.forPi()
 		w.piSteps(steps(w)...)
-		if d.hook == "" {
-			d.hook = denies
-		}
-		w.write(w.hookFile(), d.hook)
+		w.write(w.hookFile(), denies)
 		plant(w)
 		args := []string{}
 		if d.flag {
@@ -164,40 +159,4 @@ func TestPiAttackUserBash(t *testing.T) {
 			t.Errorf("under a lease it didn't run: %s", m.raw)
 		}
 	})
-}
-
-// TestPiAttackLease: what replaces the conversation under a lease takes it.
-func TestPiAttackLease(t *testing.T) {
-	approved := func(g *guarded, r *rpc) {
-		r.prompt("hello")
-		g.approve()
-	}
-	steps := func(w *world) []fakemodel.Step {
-		return []fakemodel.Step{fakemodel.Say("hello"), fakemodel.Use("bash", w.touch()), fakemodel.Say("done")}
-	}
-	const late = "guard: lease_revoked: "
-	for _, d := range []piDrive{
-		{hole: hole{ID: "lease_new_session", What: "a new conversation goes on under the lease of the one before", By: "session_before_switch, session_shutdown and session_start lower the lease"},
-			hook: passes, under: approved, steps: steps, saw: late, drive: func(w *world, r *rpc) {
-				if w.Model.Count() == 0 {
-					r.prompt("hello")
-				}
-				r.do("new_session", nil)
-				r.prompt("go")
-			}},
-		{hole: hole{ID: "lease_compaction", What: "a compacted conversation goes on under the lease of what was forgotten", By: "session_before_compact and session_compact lower the lease"},
-			hook: passes, under: approved, steps: steps, saw: late,
-			plant: func(w *world) {
-				w.write(filepath.Join(w.Dir, agentDir, "settings.json"), object{"compaction": object{"keepRecentTokens": 1}})
-			},
-			drive: func(w *world, r *rpc) {
-				if w.Model.Count() == 0 {
-					r.prompt("hello")
-				}
-				r.do("compact", nil)
-				r.prompt("go")
-			}},
-	} {
-		t.Run(d.ID, d.run)
-	}
 }

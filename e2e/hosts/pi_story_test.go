@@ -53,7 +53,7 @@ func TestPiStory(t *testing.T) {
 }
 
 // TestPiObservers: whatever takes the conversation from the model, or the gate
-// from its process, takes the lease.
+// from its process, takes the lease. Without guard there is none to take.
 func TestPiObservers(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -71,6 +71,8 @@ func TestPiObservers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			hole{Host: "pi", Version: piVersion, ID: "lease_" + strings.ReplaceAll(c.name, " ", "_"), State: "closed",
+				What: "the conversation goes on under the lease of what was there before: " + c.name, By: "Pi's events of it lower the lease, and its extension has to come back"}.report(t)
 			g := newPi(t, "")
 			g.write(filepath.Join(g.Dir, agentDir, "settings.json"), object{"compaction": object{"keepRecentTokens": 1}})
 			before, after := probe{name: "before", tool: "bash", input: g.touch()}, probe{name: "after", tool: "bash", input: input(t, "command", "rm "+g.Marker)}

@@ -55,7 +55,10 @@ func (w *world) forPi() {
 }
 
 // piSteps starts the model with a script, and makes it one of Pi's.
-func (w *world) piSteps(steps ...fakemodel.Step) { w.t.Helper(); w.piScript(fakemodel.Script{Steps: steps}) }
+func (w *world) piSteps(steps ...fakemodel.Step) {
+	w.t.Helper()
+	w.piScript(fakemodel.Script{Steps: steps})
+}
 
 func (w *world) piScript(s fakemodel.Script) {
 	w.t.Helper()

@@ -16,11 +16,6 @@ var piDropped = []string{"NODE_*", "JITI_*", "OPENSSL_*"}
 // or of guard's own extension.
 var piFixed = []string{"NODE_DISABLE_COMPILE_CACHE=1", "JITI_FS_CACHE=false"}
 
-// piOffline keeps Pi from installing what its user's settings name, by a command
-// that they name too, and from fetching programs, at every start. It doesn't keep
-// it from its model. Who puts PI_OFFLINE into session.env_pass does without it.
-const piOffline = "PI_OFFLINE"
-
 // FilterPi takes away what could silence, wrap or replace the gate or Pi. Names
 // in pass stay, whatever the tables say.
 func FilterPi(env, pass []string) Environment {
@@ -36,9 +31,6 @@ func FilterPi(env, pass []string) Environment {
 		}
 	}
 	out.Vars = append(out.Vars, piFixed...)
-	if !slices.Contains(pass, piOffline) {
-		out.Vars = append(out.Vars, piOffline+"=1")
-	}
 	out.Dropped = unique(out.Dropped)
 	return out
 }
@@ -49,12 +41,12 @@ func (e Environment) ProofPi() []string {
 	var vars []string
 	for _, v := range e.Vars {
 		name, _, _ := strings.Cut(v, "=")
-		if name != piOffline && !fits(name, switches) && !fits(name, unproved) && !isSecret(name) {
+		if !fits(name, switches) && !fits(name, unproved) && !isSecret(name) {
 			vars = append(vars, v)
 		}
 	}
 	slices.Sort(vars)
-	return append(vars, piOffline+"=1", "PI_TELEMETRY=0", "NO_PROXY=127.0.0.1")
+	return append(vars, "PI_OFFLINE=1", "PI_TELEMETRY=0", "NO_PROXY=127.0.0.1")
 }
 
 func isPiFixed(name string) bool {
