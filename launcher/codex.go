@@ -70,6 +70,9 @@ func (c *codex) prepare() error {
 	return err
 }
 
+// required says whether the machine's administrator has every Codex ask guard.
+func (c *codex) required() bool { return c.Paths.Mode == paths.System && c.user.Required() }
+
 func (c *codex) readOnly() bool { return c.config.Launch.CodexSandbox == "read-only" }
 
 // tell says once what the session doesn't have.
@@ -85,6 +88,9 @@ func (c *codex) tell() {
 	say("dropped from the environment", c.env.Dropped)
 	if dir, err := workingDir(); err == nil {
 		say("of the project is not loaded", c.user.Project(dir))
+	}
+	if c.Paths.Mode == paths.System && !c.required() {
+		c.Warn("only this session asks guard: " + host.CodexRequirements + " has no hooks of guard's; as root: guard init --system")
 	}
 	if len(c.user.Hooks) > 0 {
 		c.Warn("hooks of your own are switched off in this session: they would run beside the gate")
@@ -102,7 +108,7 @@ func (c *codex) install(server string) host.CodexInstall {
 			Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
 			Budget: c.config.Launch.Budget, Server: server, ServerEnv: c.serverEnv(),
 		},
-		Managed: c.Paths.Mode == paths.System, ReadOnly: c.readOnly(),
+		Managed: c.required(), ReadOnly: c.readOnly(),
 	}
 }
 

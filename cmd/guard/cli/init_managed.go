@@ -55,6 +55,16 @@ func (c Command) managedStep(gate string, again bool) step {
 
 // dropIn is the file's text, once the machine is in system mode; nil before.
 func (c Command) dropIn(gate string) ([]byte, error) {
+	in, err := c.systemInstall(gate)
+	if in == nil || err != nil {
+		return nil, err
+	}
+	return in.DropInText()
+}
+
+// systemInstall is the gate for hooks of the machine, once it is in system mode;
+// nil before.
+func (c Command) systemInstall(gate string) (*host.Install, error) {
 	p, err := c.paths()
 	if err != nil || p.Mode != paths.System {
 		return nil, nil //nolint:nilerr // half of an installation, which the steps before this one complete
@@ -63,7 +73,7 @@ func (c Command) dropIn(gate string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return host.Install{Gate: gate, Socket: p.BrokerSocket, BrokerUID: p.BrokerUID, Budget: cfg.Launch.Budget}.DropInText()
+	return &host.Install{Gate: gate, Socket: p.BrokerSocket, BrokerUID: p.BrokerUID, Budget: cfg.Launch.Budget}, nil
 }
 
 // managedFault is the first thing in an administrator's files that would keep the

@@ -57,7 +57,7 @@ func (c Command) initSystem(ctx context.Context, in initFlags, answered bool) er
 	if paths.Managed() {
 		steps = append(steps, serviceStep())
 	}
-	steps = append(steps, c.managedStep(programs.Gate, in.force))
+	steps = append(steps, c.managedStep(programs.Gate, in.force), c.codexStep(programs.Gate))
 	c.warnOwn(ctx)
 	if err := c.take(steps, in.dry); err != nil {
 		return err

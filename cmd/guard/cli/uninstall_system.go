@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/paths"
@@ -28,7 +29,7 @@ func (c Command) uninstallSystem(ctx context.Context, purge, yes bool) error {
 		doomed = append(doomed, brokerHome, filepath.Dir(systemConfig))
 	}
 	if !yes {
-		if err := c.confirm(doomed); err != nil {
+		if err := c.confirm(append(slices.Clone(doomed), codexLines()...)); err != nil {
 			return err
 		}
 	}
@@ -42,7 +43,7 @@ func (c Command) uninstallSystem(ctx context.Context, purge, yes bool) error {
 	if hooks {
 		closeDirs()
 	}
-	if err := releaseGate(); err != nil {
+	if err := errors.Join(c.removeCodex(), releaseGate()); err != nil {
 		return err
 	}
 	if paths.Managed() {
