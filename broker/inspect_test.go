@@ -6,11 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"leaseguard.internal/broker/checkpoint"
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
@@ -114,4 +117,22 @@ func TestNoSessionInspects(t *testing.T) {
 	if e := r.Explained; e.Session != f.sessions.All()[0].ID || !e.Answers[len(e.Answers)-1].Unasked || len(e.Answers[len(e.Answers)-1].Checkpoints) != 0 {
 		t.Errorf("its own explanation: %+v", e)
 	}
+}
+
+// TestCheckpointByHandGivenUp: who hangs up waits for no checkpoint, and holds no
+// place of an operator's.
+func TestCheckpointByHandGivenUp(t *testing.T) {
+	f := newFixture(t, nil)
+	hold := make(chan struct{})
+	defer close(hold)
+	f.zvm.set(hold, nil)
+	text, err := json.Marshal(wire.Control{Verb: wire.VerbCheckpoint, VM: "app-01"})
+	f.must(err)
+	conn, err := peer.Dial(t.Context(), f.opt.Paths.OperatorSocket, f.opt.UID)
+	f.must(err)
+	_, err = conn.Write(wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: text}))
+	f.must(err)
+	f.eventually("the checkpoint is under way", func() bool { return f.zvm.asked() == 1 })
+	f.must(conn.Close())
+	f.eventually("it is given up", func() bool { return f.found(audit.EventBroker, "checkpoint_failed", "canceled") == 1 })
 }
