@@ -8,6 +8,7 @@ import (
 
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
+	"leaseguard.internal/internal/testproc"
 )
 
 // What was born a moment ago and has ended by now has started another, or may
@@ -76,4 +77,29 @@ func TestBornInAHook(t *testing.T) {
 		t.Errorf("they were found at %v, want one instant for three", first)
 	}
 	h.finish()
+}
+
+// However many a cgroup has, no more of them are opened than can be held: whoever
+// ends a tree has others to serve.
+func TestMembersAreBounded(t *testing.T) {
+	g := newGrove(t)
+	id, err := g.anchor.CgroupID()
+	if err != nil {
+		testproc.Lacks(t, "the kernel tells no cgroup by a pidfd")
+	}
+	for range 5 {
+		g.run(`exec SLEEP`)
+	}
+	g.grown(5)
+	h := newHunt([]Target{{Anchor: g.anchor, Cgroup: Cgroup{ID: id}}})
+	defer h.close()
+	h.limit = 3
+	seen, err := h.list()
+	g.must(err)
+	for _, p := range seen.members[id] {
+		_ = p.Close()
+	}
+	if n := len(seen.members[id]); n != 3 || !h.full {
+		t.Errorf("%d are open, and more are known of: %v", n, h.full)
+	}
 }

@@ -18,6 +18,7 @@ type table struct {
 	children map[int][]int
 	seen     map[int]bool
 	members  map[uint64][]*peer.Process // by cgroup
+	open     int                        // how many they are
 }
 
 // look proves and stops what belongs to the trees, and answers how many it
@@ -98,8 +99,11 @@ func (h *hunt) enter(t *table, pid int, cgroups map[uint64]bool) bool {
 	t.children[p.ParentPID()] = append(t.children[p.ParentPID()], pid)
 	if len(cgroups) > 0 {
 		if id, err := p.CgroupID(); err == nil && cgroups[id] {
-			t.members[id] = append(t.members[id], p)
-			return true
+			if t.open < h.limit { // more of them, and others would lack the descriptors
+				t.members[id], t.open = append(t.members[id], p), t.open+1
+				return true
+			}
+			h.full = true
 		}
 	}
 	_ = p.Close()
@@ -132,6 +136,7 @@ func (h *hunt) search(q *quarry, t table) (found int, err error) {
 			visit(v, held, deeper)
 		}
 	}
+	q.hot = q.hot || q.Cgroup.ID != 0 && t.open >= h.limit
 	for _, p := range t.members[q.Cgroup.ID] {
 		if h.held[p.PID()] != nil || !h.room(q) {
 			continue
