@@ -121,7 +121,6 @@ func TestStdinPeer(t *testing.T) {
 // Who made the socketpair and has been reaped made it no more: somebody else may
 // have the number by now.
 func TestStdinPeerIsGone(t *testing.T) {
-	b := serve(t, answerReply(pass))
 	l, err := net.Listen("unix", filepath.Join(private(t), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +128,7 @@ func TestStdinPeerIsGone(t *testing.T) {
 	defer func() { _ = l.Close() }()
 	for _, name := range []string{"lives", "gone"} {
 		t.Run(name, func(t *testing.T) {
+			b := serve(t, answerReply(pass))
 			maker := exec.Command("/proc/self/exe")
 			maker.Env = []string{"GATE_TEST_CHILD=speak", "GATE_TEST_SOCKET=" + l.Addr().String()}
 			hold, err := maker.StdinPipe() // it lives until this ends
