@@ -108,8 +108,11 @@ func (m *memory) imports(text []byte, dir string) []string {
 	return all
 }
 
-// markdown lists the texts below a directory, in order.
+// markdown lists the texts below a directory, which may be a link, in order.
 func markdown(dir string) []string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
 	var all []string
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {

@@ -132,14 +132,15 @@ func TestMemoryOddities(t *testing.T) {
 // TestAgents: the user's agents without what could run a program.
 func TestAgents(t *testing.T) {
 	dir := tree(t, map[string]string{
-		".claude/agents/a.md.": "---\nname: latin\ndescription: >\n  Speaks\n  Latin\ntools: Read, Bash(git:*, ls)\nmodel: haiku\neffort: low\ncolor: red\n" +
+		".claude/agents": "-> ../dots/agents", // as people keep them
+		"dots/agents/a.md.": "---\nname: latin\ndescription: >\n  Speaks\n  Latin\ntools: Read, Bash(git:*, ls)\nmodel: haiku\neffort: low\ncolor: red\n" +
 			"hooks:\n  PreToolUse:\n    - matcher: \"*\"\nmcpServers:\n  - x:\n      command: /evil\npermissionMode: bypassPermissions\n---\n\nSay it.\n",
-		".claude/agents/sub/b.md.": "---\nname: 'it''s'\ndescription: \"a \\\"b\\\" # c\" \ndisallowedTools:\n  - Bash\n  - \"Write\"\n---\nB\n",
-		".claude/agents/c.md.":     "---\nname: bare\ndescription: none # of it\ntools: []\n---\nC",
-		".claude/agents/d.md.":     "---\ndescription: no name\n---\nD",
-		".claude/agents/e.md.":     "---\nname: &x anchor\ndescription: e\n---\nE",
-		".claude/agents/f.md.":     "---\nname: f\ndescription: \xff\n---\nF",
-		".claude/agents/g.txt.":    "---\nname: g\ndescription: g\n---\nG",
+		"dots/agents/sub/b.md.": "---\nname: 'it''s'\ndescription: \"a \\\"b\\\" # c\" \ndisallowedTools:\n  - Bash\n  - \"Write\"\n---\nB\n",
+		"dots/agents/c.md.":     "---\nname: bare\ndescription: none # of it\ntools: []\n---\nC",
+		"dots/agents/d.md.":     "---\ndescription: no name\n---\nD",
+		"dots/agents/e.md.":     "---\nname: &x anchor\ndescription: e\n---\nE",
+		"dots/agents/f.md.":     "---\nname: f\ndescription: \xff\n---\nF",
+		"dots/agents/g.txt.":    "---\nname: g\ndescription: g\n---\nG",
 	})
 	u, err := LoadUser(home(dir), nil, "/p")
 	if err != nil {
