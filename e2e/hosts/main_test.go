@@ -49,6 +49,8 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			os.Exit(0)
+		case "play-line":
+			os.Exit(playLine(os.Args[2:]))
 		case "play-recover":
 			os.Exit(playRecover(os.Args[2:]))
 		}
