@@ -105,9 +105,11 @@ func (c *common) load() error {
 }
 
 // lookup reads the launcher's own environment; the last of equal names counts.
-func (c *common) lookup(name string) string {
+func (c *common) lookup(name string) string { return lookup(c.Env, name) }
+
+func lookup(env []string, name string) string {
 	value := ""
-	for _, v := range c.Env {
+	for _, v := range env {
 		if rest, ok := strings.CutPrefix(v, name+"="); ok {
 			value = rest
 		}

@@ -21,6 +21,7 @@ type pi struct {
 	use        host.Use
 	client     *host.Pi
 	env        host.Environment
+	settings   []byte   // of the user's agent directory
 	extensions []string // identities of the operator's
 	guard      sealed   // guard's extension
 	model      sealed   // the proof's
@@ -55,6 +56,10 @@ func (p *pi) prepare() error {
 		return err
 	}
 	p.env = host.FilterPi(p.Env, p.config.Session.EnvPass)
+	p.settings, err = host.PiSettings(func(name string) string { return lookup(p.env.Vars, name) })
+	if err != nil {
+		return err
+	}
 	p.client, err = host.FindPi(host.Search{Path: p.lookup("PATH"), Home: p.lookup("HOME"), Self: p.programs.Guard, File: p.File})
 	if err != nil {
 		return err
@@ -176,7 +181,7 @@ func (p *pi) digest(server string) (string, error) {
 	args := slices.Concat(in.ProofArgs("guard.js", "model.js"), []string{p.client.Node.Identity().String(), p.client.Parts()}, p.extensions)
 	return host.Proved{
 		Client: p.client.Script.Identity(), Gate: gate, Args: args, Env: append(p.env.ProofPi(), variable),
-		User: slices.Concat(host.PiSettings(p.lookup), host.PiExtension, host.PiModel),
+		User: slices.Concat(p.settings, host.PiExtension, host.PiModel),
 	}.Digest(), nil
 }
 

@@ -254,3 +254,45 @@ func (g *guarded) passedTool(tool string) audit.Record {
 		return r.Event == audit.EventVerdict && r.Verdict == "pass" && r.Tool == tool
 	})
 }
+
+// TestT2_PiLaunch: nothing of a project's is loaded, which is said; the user's own
+// settings end the launch when Pi would skip them.
+func TestT2_PiLaunch(t *testing.T) {
+	t.Parallel()
+	t.Run("project", func(t *testing.T) {
+		g := newPi(t, "")
+		g.piSteps(fakemodel.Use("bash", g.touch()))
+		g.write(filepath.Join(g.Project, ".pi/settings.json"), "{")
+		o := g.launchPi()
+		g.ok(o)
+		if got := g.results(); !strings.Contains(o.Stderr, "of the project is not loaded: .pi/settings.json\n") || len(got) != 1 || !strings.Contains(got[0], early) {
+			t.Errorf("the model was told %q, and stderr is %q", got, o.Stderr)
+		}
+	})
+	t.Run("user", func(t *testing.T) {
+		g := newPi(t, "")
+		g.piSteps()
+		g.write(filepath.Join(g.Dir, agentDir, "settings.json"), `{"defaultProjectTrust":"never",}`)
+		g.noSession(g.launchPi(), "config_invalid", "settings.json", "line 1")
+	})
+}
+
+// TestF6_PiDirectoryGone: when the session's directory is removed the broker takes
+// the lease by itself, and Pi asks the gate all the same.
+func TestF6_PiDirectoryGone(t *testing.T) {
+	t.Parallel()
+	g := newPi(t, "")
+	acts := []act{
+		{name: "before", tool: "bash", input: `{"command":"true"}`, want: "ok: ", before: g.approve, after: func() {
+			must(t, os.RemoveAll(g.Project))
+			g.lowered("the runtime's working directory is gone")
+		}},
+		{name: "write", tool: "write", input: input(t, "path", g.Marker, "content", "x"), want: "lease_revoked"},
+	}
+	g.piSteps(plan(acts)...)
+	g.ok(g.launchPi())
+	g.came(acts)
+	if g.marked() {
+		t.Error("it ran without a lease")
+	}
+}

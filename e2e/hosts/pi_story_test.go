@@ -52,9 +52,9 @@ func TestPiStory(t *testing.T) {
 	}
 }
 
-// TestPiObservers: whatever takes the conversation from the model, or the gate
+// TestR1_PiObservers: whatever takes the conversation from the model, or the gate
 // from its process, takes the lease. Without guard there is none to take.
-func TestPiObservers(t *testing.T) {
+func TestR1_PiObservers(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(r *rpc)

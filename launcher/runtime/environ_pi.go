@@ -6,9 +6,9 @@ import (
 )
 
 // piDropped is what Pi doesn't inherit beside the table for all: whatever node
-// and the loader of its extensions read, and libraries that TLS would load. A
-// user who needs one of them names it in session.env_pass.
-var piDropped = []string{"NODE_*", "JITI_*", "OPENSSL_*"}
+// and the loader of its extensions read. A user who needs one of them names it in
+// session.env_pass.
+var piDropped = []string{"NODE_*", "JITI_*"}
 
 // piFixed is what guard sets for every Pi. Both node and the loader of Pi's
 // extensions keep compiled code in directories of TMPDIR, and run what they find

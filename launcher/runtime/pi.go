@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -213,15 +214,17 @@ func PiProjectFiles(dir string) []string {
 }
 
 // PiSettings is what a user's agent directory says of Pi, for a proof's digest.
-func PiSettings(lookup func(string) string) []byte {
-	dir := lookup("PI_CODING_AGENT_DIR")
-	if dir == "" {
-		dir = filepath.Join(lookup("HOME"), ".pi", "agent")
+// Settings that Pi would skip, with a line that nobody reads, end the launch.
+func PiSettings(env func(string) string) ([]byte, error) {
+	dir := cmp.Or(env("PI_CODING_AGENT_DIR"), filepath.Join(env("HOME"), ".pi", "agent"))
+	settings, err := readUser(filepath.Join(dir, "settings.json"), maxSettings)
+	if err != nil {
+		return nil, err
 	}
-	var all []byte
-	for _, name := range []string{"settings.json", "models.json", "trust.json"} {
-		file, err := readUser(filepath.Join(dir, name), maxSettings) // Pi judges it; here its bytes count
-		all = fmt.Appendf(all, "%q %q %v\n", name, file.data, err)
+	all := fmt.Appendf(nil, "%q %q\n", dir, settings.data)
+	for _, name := range []string{"models.json", "trust.json"} {
+		file, err := readUser(filepath.Join(dir, name), maxSettings) // Pi's form of JSON is wider; the bytes count
+		all = fmt.Appendf(all, "%q %v\n", file.data, err)
 	}
-	return all
+	return all, nil
 }

@@ -30,7 +30,7 @@ func withPi(prefix string, more map[string]string) map[string]string {
 	return files
 }
 
-func TestL1_FindPi(t *testing.T) {
+func TestL1_L4_FindPi(t *testing.T) {
 	const script = "p/" + piAt + "dist/bundle/cli.js"
 	for _, c := range []struct {
 		name    string
@@ -251,5 +251,41 @@ func TestPiOptions(t *testing.T) {
 				t.Errorf("reason %q", reason)
 			}
 		})
+	}
+}
+
+// TestT2_PiSettings: a file of the user's that Pi would skip ends the launch.
+func TestT2_PiSettings(t *testing.T) {
+	for _, c := range []struct{ name, text, refused string }{
+		{name: "none"},
+		{name: "good", text: `{"defaultTools":["read"]}`},
+		{name: "a comma too many", text: `{"defaultTools":["read"],}`, refused: "line 1 is no JSON"},
+		{name: "a key twice", text: `{"a":1,"a":2}`, refused: "line 1 is no JSON"},
+		{name: "no object", text: `[]`, refused: "it is no JSON object"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := map[string]string{"home/.pi/agent/models.json.": `{"providers":{},} // as Pi takes it`}
+			if c.text != "" {
+				files["home/.pi/agent/settings.json."] = c.text
+			}
+			dir := tree(t, files)
+			got, err := PiSettings(func(name string) string { return map[string]string{"HOME": filepath.Join(dir, "home")}[name] })
+			if c.refused != "" {
+				if reason := refusal(t, err, "config_invalid"); !strings.Contains(reason, c.refused) || !strings.Contains(reason, "settings.json") {
+					t.Errorf("reason %q", reason)
+				}
+				return
+			}
+			if err != nil || !strings.Contains(string(got), "as Pi takes it") || c.text != "" && !strings.Contains(string(got), "defaultTools") {
+				t.Errorf("read %q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestT2_PiProjectFiles(t *testing.T) {
+	dir := tree(t, map[string]string{".pi/settings.json.": "{", ".pi/extensions/x.js.": "", ".pi/notes.": "", "AGENTS.md.": ""})
+	if got := PiProjectFiles(dir); !slices.Equal(got, []string{".pi/settings.json", ".pi/extensions"}) {
+		t.Errorf("found %q", got)
 	}
 }
