@@ -27,7 +27,7 @@ const selfPromotion = "[lease]\npromotion = \"self\"\n"
 // What a model is told of the recovery tool: its name in guard's reason, the
 // token in the tool's own answer.
 var (
-	recoveryName  = regexp.MustCompile(`call the tool (mcp__guard[-_][0-9a-f]{16}__recover) without arguments`)
+	recoveryName  = regexp.MustCompile(`call the tool (mcp__guard[-_][0-9a-f]{16}__recover|guard_[0-9a-f]{16}_recover) without arguments`)
 	recoveryToken = regexp.MustCompile(`call this tool again with exactly these arguments: (\{"token": "lgt_[A-Za-z0-9_-]{43}"\})`)
 )
 
@@ -114,7 +114,7 @@ func (g *guarded) onlyTranscripts(m []string) {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if bytes.Contains(text, []byte(token)) && !strings.HasPrefix(path, filepath.Join(g.Home, ".claude/projects")) {
+		if bytes.Contains(text, []byte(token)) && !strings.HasPrefix(path, filepath.Join(g.Home, ".claude/projects")) && !strings.HasPrefix(path, filepath.Join(g.Dir, agentDir, "sessions")) {
 			g.t.Errorf("the token stands in %s", path)
 		}
 		return err
