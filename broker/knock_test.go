@@ -2,6 +2,8 @@ package broker
 
 import (
 	"context"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -76,11 +78,12 @@ func TestKnockUnseen(t *testing.T) {
 	f := newFixture(t, nil)
 	s := f.verified()
 	path := filepath.Join(f.opt.Paths.RunDir, "deaf.sock")
-	l, err := peer.Listen(path, 0o600)
+	l, err := net.Listen("unix", path)
 	f.must(err)
 	defer func() { _ = l.Close() }()
 	go func() {
 		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_, _ = io.Copy(io.Discard, conn) // up to its end: who closes sooner may be noticed otherwise
 			_ = conn.Close()
 		}
 	}()

@@ -40,27 +40,27 @@ var lastAttacks = []mutant{
 	{
 		name: "attack-28a", breaks: "attack 28a is refused: the gate of an orphan",
 		file: "broker/own.go",
-		old: `	return len(c.path) == 2 && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
+		old: `	return len(c.path) >= 2 && len(c.path) <= 2+between && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
 		c.peer.Process().OursInNumbers() && anchor.Alive()`,
-		new: `	return len(c.path) == 2 && b.installedGate(c) &&
+		new: `	return len(c.path) >= 2 && len(c.path) <= 2+between && b.installedGate(c) &&
 		c.peer.Process().OursInNumbers() && anchor.Alive()`,
 		pkg: "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
 	},
 	{
 		name: "attack-28b", breaks: "attack 28b is refused: the gate below a tool",
 		file: "broker/own.go",
-		old: `	return len(c.path) == 2 && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
+		old: `	return len(c.path) >= 2 && len(c.path) <= 2+between && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
 		c.peer.Process().OursInNumbers() && anchor.Alive()`,
-		new: `	return c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
+		new: `	return len(c.path) >= between && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
 		c.peer.Process().OursInNumbers() && anchor.Alive()`,
 		pkg: "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
 	},
 	{
 		name: "attack-28c", breaks: "attack 28c is refused: another program speaks like the gate",
 		file: "broker/own.go",
-		old: `	return len(c.path) == 2 && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
+		old: `	return len(c.path) >= 2 && len(c.path) <= 2+between && c.stdin != 0 && c.stdin == anchor.PID() && b.installedGate(c) &&
 		c.peer.Process().OursInNumbers() && anchor.Alive()`,
-		new: `	return len(c.path) == 2 && c.stdin != 0 && c.stdin == anchor.PID() && c.peer.Process().OursInNumbers() && anchor.Alive()`,
+		new: `	return len(c.path) >= 2 && len(c.path) <= 2+between && c.stdin != 0 && c.stdin == anchor.PID() && c.peer.Process().OursInNumbers() && anchor.Alive()`,
 		pkg: "./e2e/attacks", test: "TestAttack28_OrphanFakesHostEvent", tags: "attacks", slow: true,
 	},
 	{

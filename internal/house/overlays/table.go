@@ -121,7 +121,7 @@ func decisions() []mutant {
 		},
 		{
 			name: "unheard-observer", breaks: "an observer that can't be taken in revokes",
-			file: "broker/event.go", old: `	} else if c.role == wire.RoleObserve && c.session != nil && c.session.Launched() {`, new: `	} else if false {`,
+			file: "broker/event.go", old: `	if c.role == wire.RoleObserve && v.Kind != verdict.Pass && c.session != nil && c.session.Launched() {`, new: `	if false {`,
 			pkg: "./broker", test: "TestUnheardObserversRevoke",
 		},
 		{
