@@ -2,6 +2,8 @@ package launcher
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,8 +180,11 @@ func snapshot(t *testing.T, dir string, names ...string) []string {
 	var all []string
 	for _, name := range names {
 		_ = filepath.WalkDir(filepath.Join(dir, name), func(path string, d os.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
 			if err != nil {
-				return nil // there is none
+				return err
 			}
 			info, err := d.Info()
 			if err != nil {
@@ -211,7 +216,7 @@ func TestReplaceSeesOthers(t *testing.T) {
 	if err := os.WriteFile(path, []byte("theirs"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := none.replace([]byte("ours")); err != errChanged {
+	if err := none.replace([]byte("ours")); !errors.Is(err, errChanged) {
 		t.Errorf("a new file replaced another: %v", err)
 	}
 	old, err := openSettings(path)
@@ -221,7 +226,7 @@ func TestReplaceSeesOthers(t *testing.T) {
 	if err := os.WriteFile(path, []byte("theirs again"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.replace([]byte("ours")); err != errChanged {
+	if err := old.replace([]byte("ours")); !errors.Is(err, errChanged) {
 		t.Errorf("a changed file was replaced: %v", err)
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "theirs again" || len(files(t, dir)) != 1 {
