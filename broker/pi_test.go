@@ -151,8 +151,8 @@ func TestR1_PiLostContext(t *testing.T) {
 	}
 }
 
-// TestR2_PiResume: a session id of the host's carries nothing over.
-func TestR2_PiResume(t *testing.T) {
+// TestR2_PiSessionIDs: a session id of the host's carries nothing over.
+func TestR2_PiSessionIDs(t *testing.T) {
 	f := newFixture(t, nil)
 	f.piVerified()
 	f.stop()
