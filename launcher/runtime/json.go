@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/verdict"
 )
@@ -68,25 +65,14 @@ func readUser(path string, limit int64) (userFile, error) {
 // pipe or device is refused and blocks nothing. No file is no error, and no data.
 func readFile(path string, limit int64) (userFile, error) {
 	u := userFile{path: path}
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0) // #nosec G304 -- where the client looks for it
-	if errors.Is(err, fs.ErrNotExist) {
+	text, err := readText(path, limit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return u, nil
-	}
-	if err != nil {
+	case err != nil:
 		return u, u.bad("", err.Error())
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return u, u.bad("", "it is not a regular file")
-	}
-	u.data, err = io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return u, u.bad("", err.Error())
-	}
-	if int64(len(u.data)) > limit {
-		return u, u.bad("", fmt.Sprintf("it has more than %d bytes", limit))
-	}
+	u.data = text
 	return u, nil
 }
 

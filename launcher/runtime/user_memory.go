@@ -128,11 +128,12 @@ func markdown(dir string) []string {
 	return all
 }
 
-// readText reads a regular file to a bound; a pipe or device never blocks it.
+// readText reads a regular file of the user's to a bound. A link is followed, as
+// the client does; a pipe or device never blocks it.
 func readText(path string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0) // #nosec G304 -- the user's own text, read as the user
 	if err != nil {
-		return nil, errors.Unwrap(err)
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {

@@ -137,20 +137,27 @@ func TestT2_MalformedUserSettings(t *testing.T) {
 	}
 }
 
+// oddities make something else than a file of a person's.
+var oddities = map[string]func(path string) error{
+	"a pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
+	"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
+	"too long":    func(path string) error { return os.WriteFile(path, make1M(), 0o600) },
+}
+
 func TestUserFileOddities(t *testing.T) {
-	for name, make := range map[string]func(path string) error{
-		"a pipe":      func(path string) error { return unix.Mkfifo(path, 0o600) },
-		"a directory": func(path string) error { return os.Mkdir(path, 0o700) },
-		"too long":    func(path string) error { return os.WriteFile(path, make1M(), 0o600) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := tree(t, map[string]string{".claude/x.": ""})
-			if err := make(filepath.Join(dir, ".claude/settings.json")); err != nil {
-				t.Fatal(err)
-			}
-			_, err := LoadUser(home(dir), nil, "/p")
-			refusal(t, err, "config_invalid")
-		})
+	for name, make := range oddities {
+		for _, file := range []string{"settings.json", "CLAUDE.md"} {
+			t.Run(file+" "+name, func(t *testing.T) {
+				dir := tree(t, map[string]string{".claude/x.": ""})
+				if err := make(filepath.Join(dir, ".claude", file)); err != nil {
+					t.Fatal(err)
+				}
+				_, err := LoadUser(home(dir), nil, "/p")
+				if reason := refusal(t, err, "config_invalid"); !strings.Contains(reason, file) {
+					t.Errorf("reason %q", reason)
+				}
+			})
+		}
 	}
 }
 
