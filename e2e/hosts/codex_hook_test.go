@@ -170,10 +170,11 @@ func TestCodexNoFalseAlarm(t *testing.T) {
 		model string
 		steps func(g *guarded) []fakemodel.Step
 		calls []string // tools that the broker was asked about
+		ran   string   // of each call in order, whether it is told of after it ran
 	}{
-		{"gpt-5.4", classicCalls, []string{"Bash", "mcp__files__act", "get_goal", "list_mcp_resources", "view_image", "spawn_agent"}},
-		{"gpt-5.5", patchCalls, []string{"Bash", "apply_patch", "tool_search"}},
-		{"gpt-6.2-sol", codeModeCalls, []string{"Bash", "apply_patch", "clockcurr_time", "collaborationspawn_agent", "collaborationlist_agents"}},
+		{"gpt-5.4", classicCalls, []string{"Bash", "mcp__files__act", "get_goal", "list_mcp_resources", "view_image", "spawn_agent"}, "yyynyyynny"},
+		{"gpt-5.5", patchCalls, []string{"Bash", "apply_patch", "tool_search"}, "yynn"},
+		{"gpt-6.2-sol", codeModeCalls, []string{"Bash", "apply_patch", "clockcurr_time", "collaborationspawn_agent", "collaborationlist_agents"}, "nyy"},
 	} {
 		t.Run(tc.model, func(t *testing.T) {
 			t.Parallel()
@@ -188,6 +189,12 @@ func TestCodexNoFalseAlarm(t *testing.T) {
 			for _, tool := range tc.calls {
 				if passed := g.logged(func(r audit.Record) bool { return r.HookEvent == "PreToolUse" && r.Tool == tool && r.Verdict == "pass" }); len(passed) == 0 {
 					t.Errorf("%s never passed; the model was told %q", tool, g.results())
+				}
+			}
+			for i, want := range tc.ran {
+				told := g.logged(func(r audit.Record) bool { return r.HookEvent == "PostToolUse" && r.ToolUse == fakemodel.CallID(i+1) })
+				if (len(told) == 1) != (want == 'y') {
+					t.Errorf("call %d: %d events after it ran, want %c", i+1, len(told), want)
 				}
 			}
 		})
