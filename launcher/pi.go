@@ -189,7 +189,7 @@ func (p *pi) digest(server string) (string, error) {
 // nothing if it did run.
 func piMutator(_ context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
 	if !r.Offers("bash") {
-		return fakemodel.Turn{}, errors.New("Pi doesn't offer bash")
+		return fakemodel.Turn{}, errors.New("the client doesn't offer bash")
 	}
 	return fakemodel.Turn{Calls: []fakemodel.Call{{Name: "bash", Input: `{"command":"true"}`}}}, nil
 }

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,8 +36,9 @@ func playPi() int {
 	if err := json.Unmarshal([]byte(os.Getenv("GUARD_PROOF")), &proof, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return report()
 	}
-	os.Setenv("ANTHROPIC_BASE_URL", proof.URL)
-	os.Setenv("ANTHROPIC_API_KEY", proof.Key)
+	if errors.Join(os.Setenv("ANTHROPIC_BASE_URL", proof.URL), os.Setenv("ANTHROPIC_API_KEY", proof.Key)) != nil {
+		return 9
+	}
 	os.Args = os.Args[:1]
 	return playClient()
 }

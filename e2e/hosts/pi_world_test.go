@@ -111,9 +111,9 @@ func (w *world) rpcPi(args ...string) *rpc {
 }
 
 // rpcGuarded starts it under guard.
-func (g *guarded) rpcGuarded(args ...string) *rpc {
+func (g *guarded) rpcGuarded() *rpc {
 	g.t.Helper()
-	return g.startRPC(filepath.Join(g.bin, "guard"), slices.Concat([]string{"launch", "pi", "--", "--mode", "rpc"}, piFlags, args)...)
+	return g.startRPC(filepath.Join(g.bin, "guard"), append([]string{"launch", "pi", "--", "--mode", "rpc"}, piFlags...)...)
 }
 
 func (w *world) startRPC(program string, args ...string) *rpc {

@@ -17,12 +17,12 @@ const (
 	piName   = `{"name":"@earendil-works/pi-coding-agent","version":"1.6.0","type":"module"}`
 )
 
-// withPi is an npm prefix with Pi and node in it, and more.
-func withPi(prefix string, more map[string]string) map[string]string {
+// withPi is an npm prefix, p, with Pi and node in it, and more.
+func withPi(more map[string]string) map[string]string {
 	files := map[string]string{
-		prefix + "/bin/pi": "-> ../" + piAt + "dist/bundle/cli.js", prefix + "/bin/node": elf,
-		prefix + "/" + piAt + "dist/bundle/cli.js": piScript, prefix + "/" + piAt + "package.json.": piName,
-		prefix + "/" + piAt + "dist/bundle/chunks/chunk-1.js.": "x",
+		"p/bin/pi": "-> ../" + piAt + "dist/bundle/cli.js", "p/bin/node": elf,
+		"p/" + piAt + "dist/bundle/cli.js": piScript, "p/" + piAt + "package.json.": piName,
+		"p/" + piAt + "dist/bundle/chunks/chunk-1.js.": "x",
 	}
 	for name, text := range more {
 		files[name] = text
@@ -41,23 +41,23 @@ func TestL1_L4_FindPi(t *testing.T) {
 		node    string
 		refused string // a part of the reason, where DIR stands for it
 	}{
-		{name: "npm's link", files: withPi("p", nil), path: "p/bin", script: script, node: "p/bin/node"},
-		{name: "the first node of PATH", files: withPi("p", map[string]string{"n/node": "-> ../v/node-22", "v/node-22": elf}), path: "n p/bin", script: script, node: "v/node-22"},
-		{name: "guard's wrapper is passed over", files: withPi("p", map[string]string{"g/pi": "#!/bin/sh\nexec guard launch pi -- \"$@\"\n"}), path: "g p/bin", script: script, node: "p/bin/node"},
-		{name: "named", files: withPi("p", nil), path: "p/bin", file: script, script: script, node: "p/bin/node"},
-		{name: "unbundled", files: withPi("p", map[string]string{"q/pi": "-> ../p/" + piAt + "dist/cli.js", "p/" + piAt + "dist/cli.js": piScript}), path: "q p/bin", script: "p/" + piAt + "dist/cli.js", node: "p/bin/node"},
-		{name: "a version manager's shim", files: withPi("p", map[string]string{"s/pi": "#!/usr/bin/env bash\nexec mise exec -- pi \"$@\"\n"}), path: "s p/bin", refused: "guard launch pi --client DIR/p/bin/pi"},
+		{name: "npm's link", files: withPi(nil), path: "p/bin", script: script, node: "p/bin/node"},
+		{name: "the first node of PATH", files: withPi(map[string]string{"n/node": "-> ../v/node-22", "v/node-22": elf}), path: "n p/bin", script: script, node: "v/node-22"},
+		{name: "guard's wrapper is passed over", files: withPi(map[string]string{"g/pi": "#!/bin/sh\nexec guard launch pi -- \"$@\"\n"}), path: "g p/bin", script: script, node: "p/bin/node"},
+		{name: "named", files: withPi(nil), path: "p/bin", file: script, script: script, node: "p/bin/node"},
+		{name: "unbundled", files: withPi(map[string]string{"q/pi": "-> ../p/" + piAt + "dist/cli.js", "p/" + piAt + "dist/cli.js": piScript}), path: "q p/bin", script: "p/" + piAt + "dist/cli.js", node: "p/bin/node"},
+		{name: "a version manager's shim", files: withPi(map[string]string{"s/pi": "#!/usr/bin/env bash\nexec mise exec -- pi \"$@\"\n"}), path: "s p/bin", refused: "guard launch pi --client DIR/p/bin/pi"},
 		{name: "pnpm's wrapper", files: map[string]string{
 			"b/pi": "-> ../w/pi", "w/pi": "#!/bin/sh\nexec node \"$basedir/cli.js\" \"$@\"\n", "n/node": elf,
 			"w/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js": piScript, "w/node_modules/@earendil-works/pi-coding-agent/package.json.": piName,
 		}, path: "b n", refused: "--client DIR/w/node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"},
 		{name: "a build with node inside", files: map[string]string{"b/pi": elf}, path: "b", refused: "npm install -g @earendil-works/pi-coding-agent@"},
 		{name: "another package's script", files: map[string]string{"b/pi": "-> ../o/cli.js", "o/cli.js": piScript, "o/package.json.": `{"name":"other","version":"1.6.0"}`}, path: "b", refused: "it is not the client's own script"},
-		{name: "another script of Pi's package", files: withPi("p", map[string]string{"p/" + piAt + "dist/rpc-entry.js": piScript}), path: "p/bin", file: "p/" + piAt + "dist/rpc-entry.js", refused: "it is not the client's own script"},
+		{name: "another script of Pi's package", files: withPi(map[string]string{"p/" + piAt + "dist/rpc-entry.js": piScript}), path: "p/bin", file: "p/" + piAt + "dist/rpc-entry.js", refused: "it is not the client's own script"},
 		{name: "nowhere", path: "b", refused: "no executable of that name is in PATH"},
 		{name: "no node", files: map[string]string{"b/pi": "-> ../p/cli.js", "p/cli.js": piScript, "p/package.json.": piName}, path: "b", refused: "Pi's script needs one"},
-		{name: "node is a script", files: withPi("p", map[string]string{"s/node": "#!/bin/sh\nexec asdf exec node \"$@\"\n"}), path: "s p/bin", refused: `"DIR/s/node": it is a shim`},
-		{name: "node is a native shim", files: withPi("p", map[string]string{"s/node": "-> volta-shim", "s/volta-shim": elf}), path: "s p/bin", refused: `"DIR/s/node": it is a shim`},
+		{name: "node is a script", files: withPi(map[string]string{"s/node": "#!/bin/sh\nexec asdf exec node \"$@\"\n"}), path: "s p/bin", refused: `"DIR/s/node": it is a shim`},
+		{name: "node is a native shim", files: withPi(map[string]string{"s/node": "-> volta-shim", "s/volta-shim": elf}), path: "s p/bin", refused: `"DIR/s/node": it is a shim`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := tree(t, c.files)
@@ -97,7 +97,7 @@ func TestPiVersion(t *testing.T) {
 		{`{"name":"@earendil-works/pi-coding-agent"}`, "wiring_unproved", "package.json"},
 	} {
 		t.Run(c.manifest, func(t *testing.T) {
-			dir := tree(t, withPi("p", map[string]string{"p/" + piAt + "package.json.": c.manifest}))
+			dir := tree(t, withPi(map[string]string{"p/" + piAt + "package.json.": c.manifest}))
 			p, err := FindPi(Search{Path: filepath.Join(dir, "p/bin")})
 			if err != nil {
 				t.Fatal(err)
@@ -133,7 +133,7 @@ func TestPiIsPinned(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := tree(t, withPi("p", nil))
+			dir := tree(t, withPi(nil))
 			p, err := FindPi(Search{Path: filepath.Join(dir, "p/bin")})
 			if err != nil {
 				t.Fatal(err)
