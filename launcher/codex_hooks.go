@@ -4,14 +4,17 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sys/unix"
 
+	"leaseguard.internal/internal/verdict"
 	host "leaseguard.internal/launcher/runtime"
 )
 
@@ -28,10 +31,12 @@ type codexAnswer struct {
 	Result struct {
 		Data []struct {
 			Hooks  []host.CodexHook `json:"hooks"`
-			Errors []any            `json:"errors"`
+			Errors []jsontext.Value `json:"errors"`
 		} `json:"data"`
 	} `json:"result"`
-	Error any `json:"error"`
+	Error struct {
+		Message string `json:"message"`
+	} `json:"error"`
 }
 
 // listHooks asks the client which hooks it would run in this directory. It skips
@@ -53,8 +58,12 @@ func (c *codex) listHooks(ctx context.Context, in host.CodexInstall) error {
 	switch {
 	case err != nil:
 		return c.unproved("it doesn't say which hooks it would run: "+errors.Join(err, ctx.Err()).Error(), again)
-	case answer.Error != nil || len(answer.Result.Data) != 1 || len(answer.Result.Data[0].Errors) > 0:
-		return c.unproved("it can't say which hooks it would run", again)
+	case len(answer.Result.Data) != 1 || len(answer.Result.Data[0].Errors) > 0:
+		said := answer.Error.Message
+		for _, d := range answer.Result.Data {
+			said += fmt.Sprintf("%s", d.Errors)
+		}
+		return c.unproved("it can't say which hooks it would run: "+verdict.Object(said), again)
 	}
 	if cause, next := in.CheckHooks(answer.Result.Data[0].Hooks); cause != "" {
 		return c.unproved(cause, next)

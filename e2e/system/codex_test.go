@@ -26,7 +26,8 @@ func codexFor(t *testing.T, more string, steps ...fakemodel.Step) *fakemodel.Ser
 	if _, err := os.Stat(nativeCodex); err != nil {
 		t.Fatalf("%v; run: make hosts", err)
 	}
-	run(t, "install", "-d", "-o", "ada", "/home/ada/codex", "/home/ada/.codex", projectDir)
+	run(t, "mkdir", "-p", "/home/ada/codex") // which may be the client's own already
+	run(t, "install", "-d", "-o", "ada", "/home/ada/.codex", projectDir)
 	if err := unix.Mount(nativeCodex, "/home/ada/codex", "", unix.MS_BIND, ""); err != nil {
 		t.Fatal(err)
 	}

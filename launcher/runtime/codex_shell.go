@@ -33,8 +33,10 @@ func CodexShell(login, path string) (vars []string, err error) {
 			return nil, refuse(verdict.WiringUnproved, "looking for the shell that runs hooks in", dir, "that part of PATH is relative: bash would be looked for in the project", "take it out of PATH, or: chsh -s /bin/bash")
 		case unix.Access(bash, unix.X_OK) == nil:
 			return nil, rootsOwn(bash)
-		case safepath.Dir(existing(dir), 0) != nil:
-			return nil, refuse(verdict.WiringUnproved, "looking for the shell that runs hooks in", dir, "others than root may put a bash there, which would answer in the gate's place", "put that part of PATH behind /usr/bin, or: chsh -s /bin/bash")
+		}
+		if err := safepath.Dir(existing(dir), 0); err != nil {
+			return nil, refuse(verdict.WiringUnproved, "looking for the shell that runs hooks in", dir,
+				"a bash that is put there would answer in the gate's place: "+err.Error(), "put that part of PATH behind /usr/bin, or: chsh -s /bin/bash")
 		}
 	}
 	return nil, refuse(verdict.WiringUnproved, "looking for the shell that runs hooks,", "bash", "it is neither the login shell nor in PATH", "install bash, then: chsh -s /bin/bash")
