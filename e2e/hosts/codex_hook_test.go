@@ -3,12 +3,10 @@
 package hosts
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -18,9 +16,6 @@ import (
 	"leaseguard.internal/internal/fakemodel"
 	"leaseguard.internal/internal/wire"
 )
-
-// codexRunning is how Codex tells of a command that goes on.
-var codexRunning = regexp.MustCompile(`Process running with session ID (\d+)`)
 
 // codexSelf prints what a process below Codex is: its stdin, whether it has the
 // line, its place, and what it can never get rid of.
@@ -161,83 +156,52 @@ func playLine(argv []string) int {
 	return 1
 }
 
-// TestCodexNoFalseAlarm makes the calls that an unattended run can make under one
-// lease, in the way of each family of models: none of them is taken for an attack,
-// and none costs the lease.
-func TestCodexNoFalseAlarm(t *testing.T) {
+// TestCodexOtherPrograms: what an earlier session's agent has written into its
+// user's files isn't run beside the hooks in the next one, so that it has no line
+// to speak with.
+func TestCodexOtherPrograms(t *testing.T) {
 	t.Parallel()
+	const off = "it is switched off"
 	for _, tc := range []struct {
-		model string
-		steps func(g *guarded) []fakemodel.Step
-		calls []string // tools that the broker was asked about
-		ran   string   // of each call in order, whether it is told of after it ran
+		name  string
+		hole  hole
+		plant func(w *world, script string) (more string) // of config.toml
 	}{
-		{"gpt-5.4", classicCalls, []string{"Bash", "mcp__files__act", "get_goal", "list_mcp_resources", "view_image", "spawn_agent"}, "yyynyyynny"},
-		{"gpt-5.5", patchCalls, []string{"Bash", "apply_patch", "tool_search"}, "yynn"},
-		{"gpt-6.2-sol", codeModeCalls, []string{"Bash", "apply_patch", "clockcurr_time", "collaborationspawn_agent", "collaborationlist_agents"}, "nyy"},
+		{"bashrc", codexHole("user_bashrc", "the user's .bashrc runs at the start, to make a snapshot of the shell, and speaks for the client", "closed", off),
+			func(w *world, script string) string {
+				w.write(filepath.Join(w.Home, ".bashrc"), script+"\n")
+				return ""
+			}},
+		{"notify", codexHole("user_notify", "a program of the user's is told of the end of each turn, and speaks for the client", "closed", off),
+			func(_ *world, script string) string {
+				return fmt.Sprintf("notify = [\"/bin/sh\", \"-c\", %q]\n", script)
+			}},
 	} {
-		t.Run(tc.model, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			g := newCodex(t, freely)
-			var s wire.Session
-			steps := tc.steps(g)
-			steps[0] = between(g.approve, steps[0])
-			steps = append(steps, between(func() { s = g.session() }, fakemodel.Say("all done")))
-			g.codexScript(g.server("files", "act"), fakemodel.Script{Steps: steps, Others: []fakemodel.Conversation{{Name: "child", Match: fakemodel.Prompted("HELPER:")}}})
-			g.ok(g.launchCodex("--model", tc.model))
-			g.quiet(func() (string, string) { return s.State, s.Alarm })
-			for _, tool := range tc.calls {
-				if passed := g.logged(func(r audit.Record) bool { return r.HookEvent == "PreToolUse" && r.Tool == tool && r.Verdict == "pass" }); len(passed) == 0 {
-					t.Errorf("%s never passed; the model was told %q", tool, g.results())
-				}
+			tc.hole.report(t)
+			steps := func(w *world, more string, steps ...fakemodel.Step) {
+				w.codexSteps("", steps...)
+				file := w.codexHome("config.toml")
+				text, err := os.ReadFile(file)
+				must(t, err)
+				w.write(file, more+string(text))
 			}
-			for i, want := range tc.ran {
-				told := g.logged(func(r audit.Record) bool { return r.HookEvent == "PostToolUse" && r.ToolUse == fakemodel.CallID(i+1) })
-				if (len(told) == 1) != (want == 'y') {
-					t.Errorf("call %d: %d events after it ran, want %c", i+1, len(told), want)
-				}
+			w := newWorld(t)
+			w.forCodex()
+			steps(w, tc.plant(w, "touch "+w.Marker), fakemodel.Say("done"))
+			w.ok(w.codex())
+			if !w.marked() {
+				t.Fatal("without guard it isn't run")
+			}
+			g := newCodex(t, "")
+			observe := g.forged()
+			more := tc.plant(g.world, "touch "+g.Marker+"; cat "+filepath.Join(g.Project, "ran")+" | "+observe)
+			steps(g.world, more, fakemodel.Say("done"))
+			g.ok(g.launchCodex())
+			if heard := g.logged(func(r audit.Record) bool { return r.ToolUse == "never_asked" }); g.marked() || len(heard) > 0 {
+				t.Errorf("it was run: marked %v, the broker heard %d of its events", g.marked(), len(heard))
 			}
 		})
-	}
-}
-
-// classicCalls are those of models that call tools one by one.
-func classicCalls(g *guarded) []fakemodel.Step {
-	session := func(_ context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
-		id, err := r.Find(codexRunning)
-		if err != nil {
-			return fakemodel.Turn{}, err
-		}
-		return fakemodel.Turn{Calls: []fakemodel.Call{{Name: "write_stdin", Input: `{"session_id":` + id[0] + `,"chars":""}`}}}, nil
-	}
-	return []fakemodel.Step{
-		g.shell("echo hi"), g.shell("exit 3"),
-		fakemodel.Use("exec_command", `{"cmd":"sleep 1","yield_time_ms":250}`), session, // its Post comes with write_stdin
-		fakemodel.UseAll(fakemodel.Call{Name: "mcp__files__act", Input: `{"n":1.0}`}, fakemodel.Call{Name: "get_goal"}, fakemodel.Call{Name: "list_mcp_resources"},
-			fakemodel.Call{Name: "view_image", Input: `{"path":"none.png"}`}, fakemodel.Call{Name: "exec_command", Input: `{"cmd":["x"]}`}),
-		fakemodel.Use("spawn_agent", `{"message":"HELPER: say hi"}`),
-	}
-}
-
-// codexPatch is one that adds a file.
-func codexPatch(name string) string {
-	return "*** Begin Patch\n*** Add File: " + name + "\n+x\n*** End Patch"
-}
-
-// patchCalls are those of models that have a tool for patches.
-func patchCalls(g *guarded) []fakemodel.Step {
-	return []fakemodel.Step{
-		fakemodel.UseAll(fakemodel.Call{Name: "apply_patch", Input: codexPatch("a.txt")}, fakemodel.Call{Name: "exec_command", Input: input(g.t, "cmd", "echo hi")}),
-		g.shell("apply_patch <<'E'\n" + codexPatch("b.txt") + "\nE\n"),
-		fakemodel.Use("tool_search", `{"query":"touch"}`),
-	}
-}
-
-// codeModeCalls are those of models that call tools from a script.
-func codeModeCalls(*guarded) []fakemodel.Step {
-	script := `await tools.exec_command({cmd: "echo hi"}); await tools.apply_patch("*** Begin Patch\n*** Add File: c.txt\n+x\n*** End Patch"); ` +
-		`text(await tools.clock__curr_time({}))`
-	return []fakemodel.Step{
-		fakemodel.Use("exec", script), fakemodel.Use("spawn_agent", `{"task_name":"t","message":"HELPER: say hi"}`), fakemodel.Use("list_agents", "{}"),
 	}
 }

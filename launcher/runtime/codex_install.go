@@ -35,6 +35,10 @@ var codexFlags = []string{
 	// a call that no hook sees.
 	"--config=features.plugins=false",
 	"--config=features.image_generation=false",
+	// A snapshot of the user's shell runs their .bashrc unasked at the start, and
+	// notify a program after each turn, both with the line that only hooks may have.
+	"--config=features.shell_snapshot=false",
+	"--config=notify=[]",
 }
 
 // sessionFlags is what the client calls the source of hooks in its arguments.
@@ -124,7 +128,7 @@ func (in CodexInstall) ProofArgs(u CodexUser, url string) ([]string, error) {
 	args = append(args,
 		`--config=model_providers.guard-proof={name="guard-proof",base_url=`+tomlText(url+"/v1")+`,wire_api="responses",env_key=`+tomlText(ProofKey)+
 			`,request_max_retries=0,stream_max_retries=0}`,
-		`--config=model_provider="guard-proof"`, "--config=analytics.enabled=false", "--config=check_for_update_on_startup=false", "--config=notify=[]")
+		`--config=model_provider="guard-proof"`, "--config=analytics.enabled=false", "--config=check_for_update_on_startup=false")
 	return append(args, codexProof...), err
 }
 

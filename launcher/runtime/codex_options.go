@@ -36,7 +36,7 @@ var codexKeys = []string{
 var codexSandboxKeys = []string{"sandbox_mode", "sandbox_workspace_write", "default_permissions", "permissions"}
 
 // codexFeatures are what --enable and --disable may name.
-var codexFeatures = strings.Fields(`apps fast_mode ultrafast_mode goals memories multi_agent personality prevent_idle_sleep shell_snapshot
+var codexFeatures = strings.Fields(`apps fast_mode ultrafast_mode goals memories multi_agent personality prevent_idle_sleep
 	tool_suggest undo view_image web_search_cached web_search_request workspace_dependencies`)
 
 // CodexTable is what the tested version takes, at all commands that begin a
