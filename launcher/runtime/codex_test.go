@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pelletier/go-toml/v2"
+
 	"leaseguard.internal/internal/verdict"
 )
 
@@ -201,5 +203,44 @@ func TestL1_CodexShim(t *testing.T) {
 			t.Fatalf("%s: %v", place, err)
 		}
 		c.Close()
+	}
+}
+
+// TestCodexArguments: each of guard's arguments is one piece that the client reads
+// as one key, and what it can't have in a session is off in every one.
+func TestCodexArguments(t *testing.T) {
+	in := CodexInstall{Install: Install{Gate: "/g", Socket: "/s", Budget: time.Second, Server: "guard_1", ServerEnv: []string{"HOME=/h"}}, ReadOnly: true}
+	args, err := in.Args(CodexUser{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, word := range []string{
+		"--no-daemon", "--config=features.daemon_auto_start=false", "--config=features.hooks=true", "--config=features.unified_exec_tty=false", "--config=features.plugins=false",
+		"--config=features.image_generation=false", "--config=features.shell_snapshot=false", "--config=notify=[]", `--config=sandbox_mode="read-only"`,
+	} {
+		if !slices.Contains(args, word) {
+			t.Errorf("%s is not among %q", word, args)
+		}
+	}
+	keys := map[string]bool{}
+	for _, a := range args[1:] {
+		setting, ok := strings.CutPrefix(a, "--config=")
+		key, value, _ := strings.Cut(setting, "=")
+		if !ok || keys[key] || value == "" {
+			t.Errorf("%s: given twice, or no setting", a)
+		}
+		keys[key] = true
+		var read map[string]any
+		if err := toml.Unmarshal([]byte("x = "+value), &read); err != nil {
+			t.Errorf("%s: %v", a, err)
+		}
+	}
+	managed, err := CodexInstall{Managed: true}.Args(CodexUser{Hooks: []string{"/h/hooks.json:stop:0:0"}})
+	if all := strings.Join(managed, "\n"); err != nil || strings.Contains(all, "hooks.PreToolUse") || !strings.Contains(all, `"/h/hooks.json:stop:0:0"={enabled=false}`) {
+		t.Errorf("beside an administrator's hooks: %v\n%s", err, all)
+	}
+	proof, err := CodexInstall{}.ProofArgs(CodexUser{Servers: []string{"mine"}}, "http://127.0.0.1:1")
+	if all := strings.Join(proof, "\n"); err != nil || !strings.Contains(all, `"mine"={enabled=false}`) || !strings.Contains(all, `base_url="http://127.0.0.1:1/v1"`) || !slices.Contains(proof, "--ephemeral") {
+		t.Errorf("the proof: %v\n%s", err, all)
 	}
 }
