@@ -77,7 +77,7 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 // namesFit refuses names and ids that no host makes so long. All that follows keeps,
 // quotes and compares them, in memory that isn't accounted for any more.
 func namesFit(ev dialect.Event) error {
-	for _, name := range []string{ev.HostSession, ev.Tool, ev.ToolUse, ev.Agent, ev.AgentType, ev.Cwd, ev.Source, ev.Mode} {
+	for _, name := range []string{ev.HostSession, ev.Tool, ev.ToolUse, ev.Agent, ev.AgentType, ev.Cwd, ev.Source, ev.Mode, ev.Turn} {
 		if len(name) > maxName {
 			return fmt.Errorf("%s has %d bytes, and a name may have %d", verdict.Object(name[:64]), len(name), maxName)
 		}

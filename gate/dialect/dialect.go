@@ -49,6 +49,7 @@ type Event struct {
 	Agent       string // of a subagent
 	AgentType   string
 	Cwd         string
+	Turn        string // which prompt of the conversation it belongs to; empty where the host doesn't say
 	Source      string // SessionStart: what started it; ConfigChange: which settings
 	Mode        string // the host's permission mode
 	RanMS       int64  // PostToolUse: how long the tool ran, in milliseconds; zero when the host does not say

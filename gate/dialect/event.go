@@ -31,11 +31,13 @@ const (
 	keyAgent   = "agent_id"
 	keySource  = "source"
 	keyMode    = "permission_mode"
+	keyPrompt  = "prompt_id" // Claude's word for a turn
+	keyTurn    = "turn_id"   // Codex's
 )
 
 var commonKeys = []string{
 	keyEvent, keySession, keyTool, keyInput,
-	"tool_use_id", keyAgent, "agent_type", "cwd", keySource, keyMode, "duration_ms",
+	"tool_use_id", keyAgent, "agent_type", "cwd", keySource, keyMode, keyPrompt, keyTurn, "duration_ms",
 }
 
 // parseEvent reads what the payloads of all hosts have in common. The fields are
@@ -60,6 +62,9 @@ func parseEvent(role wire.Role, payload []byte, events map[string]hostEvent, mor
 	ev.ToolUse, ev.Cwd = optional(fields, "tool_use_id"), optional(fields, "cwd")
 	ev.Agent, ev.AgentType = optional(fields, keyAgent), optional(fields, "agent_type")
 	ev.Source, ev.Mode = optional(fields, keySource), optional(fields, keyMode)
+	if ev.Turn = optional(fields, keyPrompt); ev.Turn == "" {
+		ev.Turn = optional(fields, keyTurn)
+	}
 	ev.RanMS = milliseconds(fields["duration_ms"])
 	if !known.tool {
 		return ev, fields, nil

@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 			`"effort":{"level":"high"},"hook_event_name":"PreToolUse","tool_name":"mcp__tiny__touch","tool_input":{},"tool_use_id":"toolu_1",` +
 			`"agent_id":"ag","agent_type":"Explore","mcp_server":{"name":"tiny","source":"project"}}`, wire.RoleDecide,
 			Event{Kind: ToolCall, Name: "PreToolUse", HostSession: "a-b", Tool: "mcp__tiny__touch", Input: []byte(`{}`), ToolUse: "toolu_1",
-				Agent: "ag", AgentType: "Explore", Cwd: "/w", Mode: "bypassPermissions"}},
+				Agent: "ag", AgentType: "Explore", Cwd: "/w", Turn: "p", Mode: "bypassPermissions"}},
 		{"skill's shell line", event("PreSkillShellCommand", tool+`,"command_name":"deploy","tool_use_id":"t:preamble-0"`), wire.RoleDecide,
 			Event{Kind: ToolCall, Name: "PreSkillShellCommand", HostSession: "s1", Tool: "Bash", Input: input, ToolUse: "t:preamble-0"}},
 		{"skill's shell line with another tool's name", event("PreSkillShellCommand", `,"tool_name":"Read","tool_input":{"command":"id"}`), wire.RoleDecide,

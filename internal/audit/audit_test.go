@@ -92,7 +92,8 @@ func TestAppendRoundTrip(t *testing.T) {
 		ToolUse: "tu", HookEvent: "PreToolUse", Tool: "Bash", Class: "mutating", Verdict: "pass",
 		Code: "checkpoint_confirmed", Reason: "a \"reason\"", Targets: []string{"app-01"},
 		Checkpoint: []wire.CheckpointInfo{{VM: "app-01", VPG: "VPG-LOCAL", VPGID: "1", Tag: "t", ID: "9", Time: testWall}},
-		Policy:     []string{}, Receipt: "r", InputSHA256: strings.Repeat("a", 64), DurationUS: 12,
+		Policies:   []PolicyResult{{Kind: PolicyHook, ID: "no-push", Source: "user", Hash: "sha256:0", Matcher: "Bash", Status: "allowed", DurationUS: 3, Decision: PolicyPasses}},
+		Receipt:    "r", InputSHA256: strings.Repeat("a", 64), DurationUS: 12,
 	}
 	head, err := w.Append(t.Context(), want)
 	if err != nil {

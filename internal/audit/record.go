@@ -72,7 +72,8 @@ type Record struct {
 	Reason      string                `json:"reason"`
 	Targets     []string              `json:"targets"`
 	Checkpoint  []wire.CheckpointInfo `json:"checkpoint"`
-	Policy      []string              `json:"policy"` // one sentence per policy that was asked
+	Policy      []string              `json:"policy,omitempty"` // of earlier versions, which left it empty
+	Policies    []PolicyResult        `json:"policies"`         // of all policies that were asked
 	Receipt     string                `json:"receipt"`
 	InputSHA256 string                `json:"input_sha256"` // keyed; never the input itself
 	DurationUS  int64                 `json:"duration_us"`
@@ -107,11 +108,9 @@ func encode(r Record) ([]byte, error) {
 	for _, s := range []*string{&r.HostSession, &r.Agent, &r.AgentType, &r.ToolUse, &r.HookEvent, &r.Tool} {
 		*s = clipTo(*s, MaxName)
 	}
-	r.Targets, r.Policy = slices.Clone(r.Targets), slices.Clone(r.Policy)
-	for _, list := range [][]string{r.Targets, r.Policy} {
-		for i, s := range list {
-			list[i] = clip(s)
-		}
+	r.Policy, r.Targets, r.Policies = nil, slices.Clone(r.Targets), clipPolicies(r.Policies)
+	for i, s := range r.Targets {
+		r.Targets[i] = clip(s)
 	}
 	r.Checkpoint = slices.Clone(r.Checkpoint)
 	for i := range r.Checkpoint {

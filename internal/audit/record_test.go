@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"leaseguard.internal/internal/clock"
+	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func TestP7_HostileText(t *testing.T) {
 		"looks like an escape": {`a\u009bb`, `a\u009bb`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body, err := encode(Record{Tool: tt.tool, Targets: []string{tt.tool}, Policy: []string{tt.tool},
+			body, err := encode(Record{Tool: tt.tool, Targets: []string{tt.tool}, Policies: []PolicyResult{{ID: tt.tool}},
 				Checkpoint: []wire.CheckpointInfo{{VM: tt.tool}}})
 			if err != nil {
 				t.Fatal(err)
@@ -49,7 +50,7 @@ func TestP7_HostileText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Tool != clipTo(tt.tool, MaxName) || got.Targets[0] != tt.want || got.Checkpoint[0].VM != tt.want || got.Policy[0] != tt.want {
+			if got.Tool != clipTo(tt.tool, MaxName) || got.Targets[0] != tt.want || got.Checkpoint[0].VM != tt.want || got.Policies[0].ID != verdict.Clean(clipTo(tt.tool, maxPolicyText)) {
 				t.Errorf("read back %q, want %q", got.Tool, tt.want)
 			}
 		})

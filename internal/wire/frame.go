@@ -40,11 +40,14 @@ type Kind uint8
 
 // Request and reply kinds.
 const (
-	KindInvalid Kind = iota
-	KindEvent        // a host's hook event, from guard-gate; the body is its payload
-	KindControl      // a verb as JSON in the control part; documents in the body
-	KindAnswer       // reply to KindEvent: stdout, stderr and exit status, to be written as they are
-	KindResult       // reply to KindControl: JSON in the control part
+	KindInvalid     Kind = iota
+	KindEvent            // a host's hook event, from guard-gate; the body is its payload
+	KindControl          // a verb as JSON in the control part; documents in the body
+	KindAnswer           // reply to KindEvent: stdout, stderr and exit status, to be written as they are
+	KindResult           // reply to KindControl: JSON in the control part
+	KindHooks            // reply to KindEvent: run policy hooks; and what they are, once the runner is ready
+	KindHooksReady       // from the runner that the gate became, on the event's connection
+	KindHookResults      // likewise: JSON in the body; the reply is KindAnswer
 )
 
 // Host is the dialect that the hook's entry names.
@@ -114,8 +117,16 @@ type Header struct {
 	BodyLen    int
 }
 
-// ReadHeader reads and checks a request's fixed part.
+// ReadHeader reads and checks the fixed part of a connection's first request.
 func ReadHeader(r io.Reader, lim Limits) (Header, error) {
+	h, err := readHeader(r, lim)
+	if err != nil {
+		return Header{}, err
+	}
+	return h, h.check()
+}
+
+func readHeader(r io.Reader, lim Limits) (Header, error) {
 	var b [RequestSize]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return Header{}, fmt.Errorf("reading request header: %w", err)
@@ -131,7 +142,7 @@ func ReadHeader(r io.Reader, lim Limits) (Header, error) {
 			ErrFrame, control, body, min(lim.Control, MaxControl), min(lim.Body, MaxPayload))
 	}
 	h.ControlLen, h.BodyLen = int(control), int(body)
-	return h, h.check()
+	return h, nil
 }
 
 func (h Header) check() error {

@@ -20,8 +20,12 @@ type Reply struct {
 // then the JSON: a status of many sessions is in memory once.
 func ResultFrame(b []byte, exit uint8) []byte {
 	copy(b, AppendReply(nil, Reply{Kind: KindResult, Exit: exit})[:ReplySize])
-	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-ReplySize)) //nolint:gosec // senders bound their parts far below 4 GiB
+	putLength(b[12:], len(b)-ReplySize)
 	return append(b, EndMark[:]...)
+}
+
+func putLength(b []byte, n int) {
+	binary.BigEndian.PutUint32(b, uint32(n)) //nolint:gosec // senders bound their parts far below 4 GiB
 }
 
 // AppendReply appends r's frame to b.
@@ -36,7 +40,9 @@ func AppendReply(b []byte, r Reply) []byte {
 }
 
 // ReadReply reads one reply whose parts are at most max bytes each.
-func ReadReply(r io.Reader, max int) (Reply, error) {
+func ReadReply(r io.Reader, max int) (Reply, error) { return readReply(r, max, max) }
+
+func readReply(r io.Reader, maxOut, maxErr int) (Reply, error) {
 	var b [ReplySize]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
 		return Reply{}, fmt.Errorf("reading reply header: %w", err)
@@ -45,8 +51,8 @@ func ReadReply(r io.Reader, max int) (Reply, error) {
 		return Reply{}, fmt.Errorf("%w: reply starts with % x, want % x and version %d", ErrFrame, b[:5], ReplyMagic, Version)
 	}
 	out, errLen := binary.BigEndian.Uint32(b[12:16]), binary.BigEndian.Uint32(b[16:20])
-	if int64(out) > int64(max) || int64(errLen) > int64(max) {
-		return Reply{}, fmt.Errorf("%w: parts of %d and %d bytes exceed the limit %d", ErrFrame, out, errLen, max)
+	if int64(out) > int64(maxOut) || int64(errLen) > int64(maxErr) {
+		return Reply{}, fmt.Errorf("%w: parts of %d and %d bytes exceed the limits %d and %d", ErrFrame, out, errLen, maxOut, maxErr)
 	}
 	buf := make([]byte, int(out)+int(errLen)+len(EndMark))
 	if _, err := io.ReadFull(r, buf); err != nil {
