@@ -96,6 +96,34 @@ func TestPackagesHaveTheManuals(t *testing.T) {
 	}
 }
 
+// TestPackagesHaveManPagesAndCompletions: each page that is there has a folder, and
+// each shell its file.
+func TestPackagesHaveManPagesAndCompletions(t *testing.T) {
+	list, err := os.ReadFile("nfpm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := os.ReadDir("man")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("found %d pages: %v", len(pages), err)
+	}
+	want := map[string]bool{
+		"src: bin/completion/bash, dst: /usr/share/bash-completion/completions/guard,":           true,
+		"src: bin/completion/fish, dst: /usr/share/fish/vendor_completions.d/guard.fish,":        true,
+		"src: bin/completion/zsh, dst: /usr/share/zsh/vendor-completions/_guard, packager: deb,": true,
+		"src: bin/completion/zsh, dst: /usr/share/zsh/site-functions/_guard, packager: rpm,":     true,
+	}
+	for _, page := range pages {
+		section := page.Name()[strings.LastIndexByte(page.Name(), '.')+1:]
+		want["src: packaging/man/*."+section+", dst: /usr/share/man/man"+section+"/,"] = true
+	}
+	for line := range want {
+		if !strings.Contains(string(list), line) {
+			t.Errorf("nfpm.yaml lacks %q", line)
+		}
+	}
+}
+
 func TestPackagesHaveNoSwitch(t *testing.T) {
 	list, err := os.ReadFile("nfpm.yaml")
 	if err != nil {

@@ -41,7 +41,7 @@ type Command struct {
 func (c Command) Main(args []string) int {
 	out := &output{to: c.Stdout}
 	c.Stdout = out
-	root := c.root()
+	root := c.Tree()
 	root.SetArgs(args)
 	root.SetIn(c.Stdin)
 	root.SetOut(c.Stdout)
@@ -53,7 +53,8 @@ func (c Command) Main(args []string) int {
 	return c.report(cmd, err)
 }
 
-func (c Command) root() *cobra.Command {
+// Tree is guard with all its commands, to run or to describe.
+func (c Command) Tree() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "guard",
 		Short: "no change by an agent without a verified lease and a confirmed checkpoint",

@@ -140,7 +140,7 @@ func TestHelp(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(Command{}.root())
+	walk(Command{}.Tree())
 }
 
 // docs/cli.md describes every command and every flag.
@@ -166,7 +166,7 @@ func TestDocumented(t *testing.T) {
 			walk(sub)
 		}
 	}
-	walk(Command{}.root())
+	walk(Command{}.Tree())
 }
 
 func flagNames(cmd *cobra.Command) []string {

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,8 +35,9 @@ func (c Command) completion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
 		Short: "print a shell's completion script",
-		Long: `Completion prints the script that completes guard's commands and flags in a
-shell. Load it where the shell looks for such scripts, or for one session.`,
+		Long: `Completion prints the script that completes guard's commands, flags and running
+sessions in a shell. Packages have put it where each shell looks for such scripts;
+without one, put it there, or load it for one session.`,
 		Example: `  source <(guard completion bash)
   guard completion zsh > "${fpath[1]}/_guard"
   guard completion fish > ~/.config/fish/completions/guard.fish`,
@@ -64,18 +67,20 @@ func complete(cmd *cobra.Command, flag string, values []string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // it is there
 }
 
+// completing is how long a shell waits for the broker when somebody presses tab.
+const completing = time.Second
+
 // completeSession offers the ids of live sessions, with what runs in each. No
-// broker is started for it.
+// broker is started for it, and one that doesn't answer offers nothing.
 func (c Command) completeSession(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	p, err := c.paths()
 	if err != nil || len(args) > 0 {
 		return nil, none
 	}
-	if up, err := client.Running(cmd.Context(), p); err != nil || !up {
-		return nil, none
-	}
-	st, err := (operator{Client: client.Dial(p), ctx: cmd.Context()}).status()
+	ctx, cancel := context.WithTimeout(cmd.Context(), completing)
+	defer cancel()
+	st, err := (operator{Client: client.Dial(p), ctx: ctx}).status()
 	if err != nil {
 		return nil, none
 	}

@@ -73,6 +73,7 @@ record as it stands in the file.`,
 	f.StringVar(&q.event, "event", "", choice(events))
 	f.DurationVar(&q.since, "since", 0, "not older than, such as 90m")
 	addJSON(cmd, &q.json)
+	_ = cmd.RegisterFlagCompletionFunc("session", c.completeSession) // it is there
 	complete(cmd, "verdict", verdicts)
 	complete(cmd, "event", events)
 	return cmd

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -116,12 +117,13 @@ func sessions(ts *testscript.TestScript) map[string]*scriptSession {
 // agent answers each line with its exit status, and says when it is up.
 const agent = `echo up; while IFS= read -r line; do (eval "$line") </dev/null; echo $?; done`
 
-// session NAME [FLAGS…] launches one and puts its id into the variable NAME.
+// session NAME [FLAGS…] launches one, by the shell $SH, and puts its id into the
+// variable NAME.
 func cmdSession(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: session NAME [flags of guard launch exec]")
 	}
-	argv := append(append([]string{"launch", "exec"}, args[1:]...), "--", "/bin/sh", "-c", agent)
+	argv := append(append([]string{"launch", "exec"}, args[1:]...), "--", cmp.Or(ts.Getenv("SH"), "/bin/sh"), "-c", agent)
 	cmd := exec.Command("guard", argv...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = scriptEnv(ts)
