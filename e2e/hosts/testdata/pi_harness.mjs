@@ -18,7 +18,7 @@ const pi = {
   registerTool: (tool) => (tools[tool.name] = tool),
   getAllTools: () => ["read", "bash", "write", "grep"].map((name) => ({ name, sourceInfo: { source: globalThis.posed === name ? "local" : "builtin" } })),
 };
-const ctx = { cwd: "/project", mode: "rpc", sessionManager: { getSessionId: () => "p1" } };
+const ctx = { cwd: "/project", mode: "rpc", sessionManager: { getSessionId: () => (globalThis.stale ? stale() : "p1") } };
 const load = async () => {
   handlers = {}, tools = {};
   const factory = await createJiti(import.meta.url, { moduleCache: false, tryNative: false }).import(extension, { default: true });
