@@ -30,12 +30,12 @@ func (w *world) codexGate(role string) []string {
 }
 
 // codex is a payload of Codex's.
-func codex(event, conversation, more string) string {
-	return `{"session_id":"` + conversation + `","turn_id":"t","cwd":"/","hook_event_name":"` + event + `","model":"m","permission_mode":"bypassPermissions"` + more + `}`
+func codex(event, more string) string {
+	return `{"session_id":"conversation","turn_id":"t","cwd":"/","hook_event_name":"` + event + `","model":"m","permission_mode":"bypassPermissions"` + more + `}`
 }
 
 func bashCall(event, id string) string {
-	return codex(event, "conversation", `,"tool_name":"Bash","tool_input":{"command":"touch x"},"tool_use_id":"`+id+`"`)
+	return codex(event, `,"tool_name":"Bash","tool_input":{"command":"touch x"},"tool_use_id":"`+id+`"`)
 }
 
 // startCodex is a session of one, and a tool that runs in it.
@@ -112,7 +112,7 @@ func TestAttack29_ToolOfCodexFakesHook(t *testing.T) {
 			"an orphan writes what it writes":         func() { w.ask(orphaned(), w.Paths.BrokerSocket, frame(ask)) },
 			"in another host's words":                 func() { tool.Run(false, payload("PreToolUse", "Write"), w.gate("decide")...) },
 			"a start of the conversation": func() {
-				tool.Run(true, codex("SessionStart", "conversation", `,"source":"startup"`), w.hook("observe")...)
+				tool.Run(true, codex("SessionStart", `,"source":"startup"`), w.hook("observe")...)
 			},
 			"a call that never asked": func() { tool.Run(true, ran, w.hook("observe")...) },
 			"another conversation": func() {
@@ -183,10 +183,10 @@ func TestS1_CodexRanThoughDenied(t *testing.T) {
 func TestR1_CodexChangesConversation(t *testing.T) {
 	for name, event := range map[string]struct{ role, payload string }{
 		"another conversation": {"decide", strings.Replace(bashCall("PreToolUse", "call_2"), `"conversation"`, `"another"`, 1)},
-		"compaction begins":    {"observe", codex("PreCompact", "conversation", `,"trigger":"auto"`)},
-		"compaction has ended": {"observe", codex("PostCompact", "conversation", `,"trigger":"auto"`)},
-		"it starts again":      {"observe", codex("SessionStart", "conversation", `,"source":"compact"`)},
-		"it is resumed":        {"observe", codex("SessionStart", "conversation", `,"source":"resume"`)},
+		"compaction begins":    {"observe", codex("PreCompact", `,"trigger":"auto"`)},
+		"compaction has ended": {"observe", codex("PostCompact", `,"trigger":"auto"`)},
+		"it starts again":      {"observe", codex("SessionStart", `,"source":"compact"`)},
+		"it is resumed":        {"observe", codex("SessionStart", `,"source":"resume"`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t)
@@ -196,7 +196,7 @@ func TestR1_CodexChangesConversation(t *testing.T) {
 			w.approve(id)
 			w.expectCode(ask(), "pass")
 			for _, harmless := range []string{"SubagentStart", "SubagentStop", "Interrupt"} {
-				anchor.Run(true, codex(harmless, "conversation", ""), w.hook("observe")...)
+				anchor.Run(true, codex(harmless, ""), w.hook("observe")...)
 			}
 			w.expectCode(ask(), "pass")
 			anchor.Run(true, event.payload, w.hook(event.role)...)
