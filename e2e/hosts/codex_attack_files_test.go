@@ -63,7 +63,7 @@ func TestCodexAttackUser(t *testing.T) {
 		{id: "user_hooks_off", what: "the user's config.toml says features.hooks = false", by: byArguments,
 			config: func(*world) string { return "[features]\nhooks = false\n" }},
 		{id: "user_hook_disabled", what: "the user's config.toml disables the hook by name", by: byArguments, beats: inHooks,
-			config: func(w *world) string {
+			config: func(w *world) string { // first of the control's hook, whose table is open here, then of guard's
 				return fmt.Sprintf("enabled = false\n[hooks.state.%q]\nenabled = false\n", "/<session-flags>/config.toml:pre_tool_use:0:0")
 			}},
 		{id: "user_hook_untrusted", what: "the hash by which the user has trusted the hook is another", by: byArguments, beats: nowhere,

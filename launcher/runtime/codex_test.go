@@ -67,6 +67,8 @@ command = "y"
 enabled = true
 [hooks.state."/elsewhere/hooks.json:stop:0:0"]
 trusted_hash = "sha256:0"
+[hooks.state."/<session-flags>/config.toml:pre_tool_use:0:0"]
+enabled = false
 [[hooks.PreToolUse]]
 matcher = "["
 [[hooks.PreToolUse.hooks]]

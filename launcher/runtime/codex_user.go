@@ -141,7 +141,11 @@ func (u *CodexUser) hooks(path string, events map[string]any) {
 	// What the user has trusted may come only later: a file that is put there in
 	// the session is read when another conversation begins.
 	state, _ := events["state"].(map[string]any)
-	u.Hooks = slices.AppendSeq(u.Hooks, maps.Keys(state))
+	for key := range state {
+		if !strings.HasPrefix(strings.TrimSpace(key), sessionFlags+":") { // the gate's own, of which guard says more
+			u.Hooks = append(u.Hooks, key)
+		}
+	}
 	files := []string{path}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		files = append(files, filepath.Join(dir, filepath.Base(path)))
