@@ -5,6 +5,7 @@ package hosts
 import (
 	"os"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -45,21 +46,22 @@ func TestPiComesBack(t *testing.T) {
 			}
 		})
 	}
-	t.Run("loaded again", func(t *testing.T) {
+	t.Run("in time", func(t *testing.T) { // both at once: they mostly wait
 		t.Parallel()
-		s := newStage(t, passGate)
-		later := object{"run": "return new Promise((r) => setTimeout(r, 11000))"}
-		if answers := s.play(load, down, load, later, toolCall("bash", object{"command": "id"})); len(answers) != 5 || !answers[4].passed() || s.exit != 0 {
-			t.Errorf("%d steps, status %d", len(answers), s.exit)
-		}
-	})
-	t.Run("not loaded again", func(t *testing.T) {
-		t.Parallel()
-		s := newStage(t, passGate)
-		later := object{"run": "return new Promise((r) => setTimeout(r, 60000))"}
-		if answers := s.play(load, down, later); len(answers) != 2 || s.exit != 1 {
-			t.Errorf("%d steps, status %d", len(answers), s.exit)
-		}
+		wait := func(ms string) object { return object{"run": "return new Promise((r) => setTimeout(r, " + ms + "))"} }
+		back, away := newStage(t, passGate), newStage(t, passGate)
+		var both sync.WaitGroup
+		both.Go(func() {
+			if answers := back.play(load, down, load, wait("11000"), toolCall("bash", object{"command": "id"})); len(answers) != 5 || !answers[4].passed() || back.exit != 0 {
+				t.Errorf("loaded again: %d steps, status %d", len(answers), back.exit)
+			}
+		})
+		both.Go(func() {
+			if answers := away.play(load, down, wait("60000")); len(answers) != 2 || away.exit != 1 {
+				t.Errorf("not loaded again: %d steps, status %d", len(answers), away.exit)
+			}
+		})
+		both.Wait()
 	})
 }
 
