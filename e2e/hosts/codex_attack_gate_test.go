@@ -130,7 +130,7 @@ func TestCodexPlantsHook(t *testing.T) {
 	codexHole("edit_hook_planted", "a passed call plants a hook that the user has trusted before, or plants the trust too; a subagent that begins later runs it", "closed",
 		"every hook that the user's config.toml trusts is switched off in the session by name; trust that is written later isn't read").report(t)
 	play := func(w *world, before bool, wrap func(fakemodel.Step) fakemodel.Step) {
-		trust := trusted(w.codexHome("hooks.json"), "pre_tool_use", w.rewrites())
+		trust := trusted(w.codexHome("hooks.json"), w.rewrites())
 		plant, more := filepath.Join(w.Dir, "plant"), ""
 		if before {
 			more = trust
@@ -180,7 +180,7 @@ func TestF6_CodexDirectoryGone(t *testing.T) {
 	gone := func(w *world) fakemodel.Step { return w.shell("cd / && rmdir " + w.Project) }
 	w := newWorld(t)
 	w.forCodex()
-	w.codexSteps(inTOML(denyMark)+trusted(w.codexHome("config.toml"), "pre_tool_use", denyMark), gone(w),
+	w.codexSteps(inTOML(denyMark)+trusted(w.codexHome("config.toml"), denyMark), gone(w),
 		fakemodel.Use("exec_command", input(t, "cmd", "touch "+w.Marker, "workdir", "/")))
 	w.ok(w.codex())
 	if !w.marked() {

@@ -49,8 +49,8 @@ const (
 )
 
 // trusted is the entry of config.toml by which a user trusts a hook of a file.
-func trusted(file, event, command string) string {
-	return fmt.Sprintf("[hooks.state.%q]\ntrusted_hash = %q\n", file+":"+event+":0:0", host.CodexTrust("PreToolUse", command, 60))
+func trusted(file, command string) string {
+	return fmt.Sprintf("[hooks.state.%q]\ntrusted_hash = %q\n", file+":pre_tool_use:0:0", host.CodexTrust("PreToolUse", command, 60))
 }
 
 // inJSON is a hooks.json with one hook of PreToolUse.
@@ -116,10 +116,10 @@ func (a codexAttack) withoutGuard(t *testing.T) {
 	more := ""
 	switch a.beats {
 	case inConfig:
-		more = inTOML(deny) + trusted(w.codexHome("config.toml"), "pre_tool_use", deny)
+		more = inTOML(deny) + trusted(w.codexHome("config.toml"), deny)
 	case inHooks:
 		w.write(w.codexHome("hooks.json"), inJSON(deny))
-		more = trusted(w.codexHome("hooks.json"), "pre_tool_use", deny)
+		more = trusted(w.codexHome("hooks.json"), deny)
 	case nowhere:
 	}
 	a.script(w, more, func(steps []fakemodel.Step) []fakemodel.Step { return steps })

@@ -111,7 +111,7 @@ func (in CodexInstall) check(base, text []byte) error {
 			return badRequirements("guard's hooks can't be added to it: "+err.Error(), "write its hooks as tables: [[hooks.PreToolUse]]")
 		}
 	}
-	if now.Only == nil || !*now.Only || now.Features["hooks"] != true {
+	if now.Only == nil || !*now.Only || !now.Features["hooks"] {
 		return badRequirements("guard's lines would not count there", "put what stands before the first table of that file below one")
 	}
 	for _, event := range codexHooked {

@@ -110,16 +110,20 @@ func (e Environment) CheckSwitches() error {
 // Proof is the environment of the proof: without switches, credentials and what
 // changes from one terminal to the next.
 func (e Environment) Proof() []string {
+	return append(e.proved(), "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
+}
+
+// proved are the variables that any client's proof has, sorted.
+func (e Environment) proved() []string {
 	var vars []string
 	for _, v := range e.Vars {
 		name, _, _ := strings.Cut(v, "=")
-		if fits(name, switches) || fits(name, unproved) || isSecret(name) {
-			continue
+		if !fits(name, switches) && !fits(name, unproved) && !isSecret(name) {
+			vars = append(vars, v)
 		}
-		vars = append(vars, v)
 	}
 	slices.Sort(vars)
-	return append(vars, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
+	return vars
 }
 
 // Over puts the variables of a carried env block over an environment, as the

@@ -35,15 +35,7 @@ func FilterCodex(env, pass []string) Environment {
 // ProofCodex is the environment of Codex's proof: without credentials, proxies
 // and what changes from one terminal to the next.
 func (e Environment) ProofCodex() []string {
-	var vars []string
-	for _, v := range e.Vars {
-		name, _, _ := strings.Cut(v, "=")
-		if !fits(name, switches) && !fits(name, unproved) && !isSecret(name) {
-			vars = append(vars, v)
-		}
-	}
-	slices.Sort(vars)
-	return vars
+	return e.proved()
 }
 
 // Get is the value of a variable; the last of equal names counts.

@@ -38,15 +38,7 @@ func FilterPi(env, pass []string) Environment {
 // ProofPi is the environment of Pi's proof: without credentials, proxies and
 // what changes from one terminal to the next, and without a look at the network.
 func (e Environment) ProofPi() []string {
-	var vars []string
-	for _, v := range e.Vars {
-		name, _, _ := strings.Cut(v, "=")
-		if !fits(name, switches) && !fits(name, unproved) && !isSecret(name) {
-			vars = append(vars, v)
-		}
-	}
-	slices.Sort(vars)
-	return append(vars, "PI_OFFLINE=1", "PI_TELEMETRY=0", "NO_PROXY=127.0.0.1")
+	return append(e.proved(), "PI_OFFLINE=1", "PI_TELEMETRY=0", "NO_PROXY=127.0.0.1")
 }
 
 func isPiFixed(name string) bool {
