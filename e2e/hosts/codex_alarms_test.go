@@ -5,6 +5,7 @@ package hosts
 import (
 	"context"
 	"regexp"
+	"strings"
 	"testing"
 
 	"leaseguard.internal/internal/audit"
@@ -28,11 +29,11 @@ func TestCodexNoFalseAlarm(t *testing.T) {
 	}{
 		{"gpt-5.4", classicCalls, []string{"Bash", "mcp__files__act", "get_goal", "list_mcp_resources", "view_image", "spawn_agent"}, "yyynyyynny"},
 		{"gpt-5.5", patchCalls, []string{"Bash", "apply_patch", "tool_search"}, "yynn"},
-		{"gpt-6.2-sol", codeModeCalls, []string{"Bash", "apply_patch", "clockcurr_time", "collaborationspawn_agent", "collaborationlist_agents"}, "nyy"},
+		{"gpt-6.2-sol", codeModeCalls, []string{"Bash", "apply_patch", "clockcurr_time", "collaborationspawn_agent"}, "ny"},
 	} {
 		t.Run(tc.model, func(t *testing.T) {
 			t.Parallel()
-			g := newCodex(t, freely)
+			g := newCodex(t, strings.Replace(freely, `"allow"`, `"deny"`, 1)+"\n[[tool]]\nmatch = \"mcp__files__act\"\nclass = \"read_only\"\n") // the built-in ones are known
 			var s wire.Session
 			steps := tc.steps(g)
 			steps[0] = between(g.approve, steps[0])
@@ -91,7 +92,5 @@ func patchCalls(g *guarded) []fakemodel.Step {
 func codeModeCalls(*guarded) []fakemodel.Step {
 	script := `await tools.exec_command({cmd: "echo hi"}); await tools.apply_patch("*** Begin Patch\n*** Add File: c.txt\n+x\n*** End Patch"); ` +
 		`text(await tools.clock__curr_time({}))`
-	return []fakemodel.Step{
-		fakemodel.Use("exec", script), fakemodel.Use("spawn_agent", `{"task_name":"t","message":"HELPER: say hi"}`), fakemodel.Use("list_agents", "{}"),
-	}
+	return []fakemodel.Step{fakemodel.Use("exec", script), fakemodel.Use("spawn_agent", `{"task_name":"t","message":"HELPER: say hi"}`)}
 }

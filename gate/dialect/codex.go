@@ -22,16 +22,19 @@ var codexEvents = map[string]hostEvent{
 
 // codexBuiltins are the tools that the client was seen to ask about. It has none
 // that reads alone: a model looks at files with Bash. Calls of a subagent are
-// asked about one by one, so that starting one needs no checkpoint.
+// asked about one by one, so that starting one needs no checkpoint. The client
+// writes a group's name and a tool's in one word.
 var codexBuiltins = map[string]BuiltinKind{
 	"Bash": ChangesSelf, "apply_patch": ChangesSelf,
 
-	"spawn_agent": LeaseOnlyTool, "wait_agent": LeaseOnlyTool, "close_agent": LeaseOnlyTool, "resume_agent": LeaseOnlyTool,
-	"send_input": LeaseOnlyTool, "send_message": LeaseOnlyTool, "followup_task": LeaseOnlyTool,
-	"interrupt_agent": LeaseOnlyTool, "list_agents": LeaseOnlyTool,
+	"spawn_agent": LeaseOnlyTool, "multi_agent_v1wait_agent": LeaseOnlyTool, "multi_agent_v1close_agent": LeaseOnlyTool,
+	"multi_agent_v1resume_agent": LeaseOnlyTool, "multi_agent_v1send_input": LeaseOnlyTool,
+	"collaborationspawn_agent": LeaseOnlyTool, "collaborationwait_agent": LeaseOnlyTool, "collaborationlist_agents": LeaseOnlyTool,
+	"collaborationsend_message": LeaseOnlyTool, "collaborationfollowup_task": LeaseOnlyTool, "collaborationinterrupt_agent": LeaseOnlyTool,
 	"view_image": LeaseOnlyTool, "get_goal": LeaseOnlyTool, "create_goal": LeaseOnlyTool, "update_goal": LeaseOnlyTool,
 	"list_mcp_resources": LeaseOnlyTool, "list_mcp_resource_templates": LeaseOnlyTool, "read_mcp_resource": LeaseOnlyTool,
-	"request_user_input": LeaseOnlyTool, "tool_search": LeaseOnlyTool,
+	"request_user_input": LeaseOnlyTool, "request_user_input_async": LeaseOnlyTool, "send_message_to_user_async": LeaseOnlyTool,
+	"tool_search": LeaseOnlyTool, "clockcurr_time": LeaseOnlyTool, "clocksleep": LeaseOnlyTool,
 }
 
 func parseCodex(role wire.Role, payload []byte) (Event, error) {

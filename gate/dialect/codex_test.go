@@ -25,9 +25,11 @@ func codexEvent(name, more string) string {
 func TestS5_CodexTools(t *testing.T) {
 	for kind, names := range map[string]string{
 		"self": "Bash apply_patch",
-		"lease only": "spawn_agent wait_agent close_agent resume_agent send_input send_message followup_task interrupt_agent list_agents view_image " +
-			"get_goal create_goal update_goal list_mcp_resources list_mcp_resource_templates read_mcp_resource request_user_input tool_search",
-		"none": "bash Bash\x00 exec exec_command write_stdin web_search update_plan Read Grep read Monitor BashOutput KillShell REPL Skill mcp__blender__execute_code",
+		"lease only": "spawn_agent multi_agent_v1wait_agent multi_agent_v1close_agent multi_agent_v1resume_agent multi_agent_v1send_input " +
+			"collaborationspawn_agent collaborationwait_agent collaborationlist_agents collaborationsend_message collaborationfollowup_task collaborationinterrupt_agent " +
+			"view_image get_goal create_goal update_goal list_mcp_resources list_mcp_resource_templates read_mcp_resource " +
+			"request_user_input request_user_input_async send_message_to_user_async tool_search clockcurr_time clocksleep",
+		"none": "wait_agent list_agents bash Bash\x00 exec exec_command write_stdin web_search update_plan Read Grep read Monitor BashOutput KillShell REPL Skill mcp__blender__execute_code",
 	} {
 		for _, name := range strings.Split(names, " ") {
 			want := map[string]BuiltinKind{"self": ChangesSelf, "lease only": LeaseOnlyTool}[kind]
