@@ -1,22 +1,20 @@
-// Package gate is guard-gate: a pipe between an agent's host and guard-broker.
-// It reads the payload to its end, makes sure that the socket is the broker's,
-// sends the bytes as they came and writes stdout, stderr and status of the reply.
-// It parses no payload, takes nothing from the environment, which a project may
-// have chosen, and links only syscall: all else would be paid for at each call.
+// Package gate is guard-gate: a pipe between an agent's host and guard-broker. It reads the payload to its end, makes
+// sure that the socket is the broker's, sends the bytes as they came and writes stdout, stderr and status of the reply,
+// or becomes the program that runs policy hooks if that is the reply. It parses no payload, takes nothing from the
+// environment, which a project may have chosen, and links only syscall: all else would be paid for at each call.
 //
-// Role decide: whatever goes wrong is one deny: JSON on stdout, the reason on
-// stderr, status 2. Status 0 has one source, a whole reply of the authenticated
-// broker; others don't exist (a Go crash exits 2 by itself). Role observe never
+// Role decide: whatever goes wrong is one deny: JSON on stdout, the reason on stderr, status 2. Status 0 has one source,
+// a whole reply of the authenticated broker; others don't exist (a Go crash exits 2 by itself). Role observe never
 // disturbs the host: after one retry inside 2 s it exits 0 and says nothing.
 package gate
 
 import "syscall"
 
 const (
-	peerPidfd, pidfdSignal                = 77, 424 // SO_PEERPIDFD and pidfd_send_signal, for which syscall has no names
-	roleDecide, roleObserve               = 1, 2    // of internal/wire, and so is the next line
-	hostCodex, lineFD, endMark, maxOutput = 2, 200, ".end", 64 << 10
-	exitDeny, ticksPerSecond              = 2, 100 // what every host takes for a deny; times(2), a clock that nobody can set
+	peerPidfd, pidfdSignal                           = 77, 424 // SO_PEERPIDFD and pidfd_send_signal, for which syscall has no names
+	roleDecide, roleObserve, kindAnswer              = 1, 2, 3 // of internal/wire, and so is the next line
+	hostCodex, lineFD, kindHooks, endMark, maxOutput = 2, 200, 5, ".end", 64 << 10
+	exitDeny, ticksPerSecond                         = 2, 100 // what every host takes for a deny; times(2), a clock that nobody can set
 )
 
 // Main runs the gate and ends the process.
@@ -35,9 +33,7 @@ func run(ask func(call, []byte) (reply, string)) (status int) {
 	if failure = max(failure, broken("reading the payload for", c, e)); failure != "" {
 		return refuse(c, failure)
 	}
-	if c.role == roleObserve {
-		c.end = min(c.end, now()+2*ticksPerSecond)
-	}
+	c.end = min(c.end, now()+map[byte]int64{roleDecide: 570, roleObserve: 2}[c.role]*ticksPerSecond)
 	r, failure := ask(c, frame)
 	if failure != "" && c.role == roleObserve { // its loss could hide a lost context
 		_, _ = syscall.Select(0, nil, nil, nil, &syscall.Timeval{Usec: 200_000})
@@ -59,16 +55,14 @@ func refuse(c call, reason string) int {
 	if c.role == roleObserve {
 		return 0
 	}
-	_ = write(1, []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"`+reason+`"}}`))
-	_ = write(2, []byte(reason+"\n"))
+	_, _ = write(1, []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"`+reason+`"}}`)), write(2, []byte(reason+"\n"))
 	return exitDeny
 }
 
 func write(fd int, b []byte) (e syscall.Errno) {
-	for len(b) > 0 && e == 0 {
-		n, err := syscall.Write(fd, b)
+	for n, err := 0, error(nil); len(b) > 0 && e == 0; b = b[max(n, 0):] {
+		n, err = syscall.Write(fd, b)
 		e, _ = err.(syscall.Errno) //nolint:errorlint // syscall wraps none
-		b = b[max(n, 0):]
 	}
 	return e
 }
@@ -80,8 +74,7 @@ type call struct {
 	uid, seconds, end int64 // of the broker; of the deadline; when that is, in ticks
 }
 
-// commandLine reads the arguments where they are without package os. A wrong
-// entry is shown, whatever role it was to have.
+// commandLine reads the arguments where they are without package os. A wrong entry is shown, whatever role it was to have.
 func commandLine() (call, string) {
 	line := make([]byte, 4096)
 	fd, _ := syscall.Open("/proc/self/cmdline", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)

@@ -1,0 +1,17 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (c Command) hooks() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "hooks",
+		Short: "policy hooks: programs of yours that judge each call too",
+		Long: `Policy hooks are programs that may deny a call, and can never allow one: the
+user's stand in hooks.json beside guard.toml, a project's in .guard/hooks.json of
+the directory that a session is launched in. What runs is what an operator has
+trusted, byte by byte.`,
+	}
+	group(cmd)
+	cmd.AddCommand(c.hooksRun())
+	return cmd
+}
