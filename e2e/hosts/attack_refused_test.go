@@ -71,6 +71,7 @@ func TestAttackReplay(t *testing.T) {
 // TestAttackSwitches: each variable that leads the client another way than the
 // proof goes ends the launch, in whatever case a proxy is written.
 func TestAttackSwitches(t *testing.T) {
+	t.Parallel()
 	closed("claude", "provider switches and proxies", "a variable, also of the user's env block, has the client ask its model by another way than the proof does", "the launch is refused; session.env_pass is the operator's word").report(t)
 	g := newGuarded(t, "")
 	g.steps()
@@ -90,6 +91,7 @@ func TestAttackSwitches(t *testing.T) {
 // TestAttackPlugin: a plugin's hooks run on the client alone, before the gate's
 // could say anything; the launcher takes no plugin.
 func TestAttackPlugin(t *testing.T) {
+	t.Parallel()
 	plant := func(w *world) string {
 		dir := filepath.Join(w.Project, "plugin")
 		w.write(filepath.Join(dir, ".claude-plugin/plugin.json"), object{"name": "planted", "version": "1.0.0"})

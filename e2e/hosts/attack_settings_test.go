@@ -59,6 +59,7 @@ const (
 // TestAttackSettings: settings files that switch the gate's hook off, put
 // themselves in its place, or change what it runs in.
 func TestAttackSettings(t *testing.T) {
+	t.Parallel()
 	prefix := func(*world) object { return object{"CLAUDE_CODE_SHELL_PREFIX": "/bin/true"} }
 	simple := func(*world) object { return object{"CLAUDE_CODE_SIMPLE": "1", "CLAUDE_CODE_SAFE_MODE": "1"} }
 	broken := func(file string) func(*world, object) {
@@ -82,6 +83,7 @@ func TestAttackSettings(t *testing.T) {
 
 // TestAttackEnvironment: env blocks that reach what a passed call runs in.
 func TestAttackEnvironment(t *testing.T) {
+	t.Parallel()
 	startup := func(w *world) object {
 		file := filepath.Join(w.Dir, "startup")
 		w.write(file, "touch "+w.Marker+"\n")
@@ -104,6 +106,7 @@ func TestAttackEnvironment(t *testing.T) {
 
 // TestAttackHooks: hooks of others, which run beside the gate.
 func TestAttackHooks(t *testing.T) {
+	t.Parallel()
 	on := func(file, event string, command ...string) func(*world, object) {
 		return func(w *world, _ object) {
 			args := slices.Clone(command)
@@ -136,6 +139,7 @@ func TestAttackHooks(t *testing.T) {
 // TestAttackInstructions: a model that obeys what it reads in a project's
 // CLAUDE.md gets no further than one that doesn't.
 func TestAttackInstructions(t *testing.T) {
+	t.Parallel()
 	file := func(w *world) string { return filepath.Join(w.Project, "CLAUDE.md") }
 	attacks(t, []attack{{
 		name: "CLAUDE.md", what: "a project's CLAUDE.md tells the model that guard is off", by: "no verdict reads what the model believes", control: none, saw: "guard is switched off here",
@@ -160,6 +164,7 @@ func TestAttackInstructions(t *testing.T) {
 // TestLaunchSaysWhatIsNotLoaded: with a project's settings its instructions,
 // skills and agents stay out too, which their user has to know.
 func TestLaunchSaysWhatIsNotLoaded(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	g.steps()
 	planted(map[string]string{
@@ -178,6 +183,7 @@ func TestLaunchSaysWhatIsNotLoaded(t *testing.T) {
 // TestAttackKnowsTheEntry: what the copies above copy is the entry that guard
 // installs.
 func TestAttackKnowsTheEntry(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	var argv string
 	g.steps(func(context.Context, *fakemodel.Request) (fakemodel.Turn, error) {

@@ -211,6 +211,7 @@ func TestCarriedPromptFile(t *testing.T) {
 // TestCarriedTooLong: settings that the kernel doesn't take end the launch with
 // the name of the largest key.
 func TestCarriedTooLong(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	g.steps()
 	rules := []string{}

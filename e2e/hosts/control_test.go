@@ -25,6 +25,7 @@ func (w *world) expectResults(prefixes ...string) {
 }
 
 func TestControlBashRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.steps(fakemodel.Use("Bash", w.touch()))
 	w.ok(w.run())
@@ -38,6 +39,7 @@ func TestControlBashRuns(t *testing.T) {
 }
 
 func TestControlDenyHookBlocks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.steps(fakemodel.Use("Bash", w.touch()))
 	w.ok(w.run("--settings="+w.watch("*", reason), "--setting-sources="))
@@ -50,6 +52,7 @@ func TestControlDenyHookBlocks(t *testing.T) {
 // TestControlProjectDisablesHooks shows the first attack of many: without
 // --setting-sources= a project switches an inline hook off.
 func TestControlProjectDisablesHooks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.steps(fakemodel.Use("Bash", w.touch()))
 	w.write(w.Project+"/.claude/settings.json", object{"disableAllHooks": true})
@@ -61,6 +64,7 @@ func TestControlProjectDisablesHooks(t *testing.T) {
 }
 
 func TestControlSubagent(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.script(fakemodel.Script{
 		Steps: []fakemodel.Step{fakemodel.Use("Agent", `{"description":"help","prompt":"HELPER: touch it","subagent_type":"general-purpose","run_in_background":false}`)},
@@ -92,6 +96,7 @@ func TestControlSubagent(t *testing.T) {
 }
 
 func TestControlTwoCallsInOneTurn(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"", "Bash"} {
 		t.Run("denied "+tool, func(t *testing.T) {
 			w := newWorld(t)
@@ -110,6 +115,7 @@ func TestControlTwoCallsInOneTurn(t *testing.T) {
 }
 
 func TestControlMCPServerIsCalled(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.steps(fakemodel.Use("mcp__vsphere__power_off_vm", `{"vm_name":"app-01"}`))
 	w.ok(w.run("--settings="+w.watch("", ""), "--setting-sources=", "--strict-mcp-config", "--mcp-config="+w.mcp("vsphere", "power_off_vm")))
@@ -124,6 +130,7 @@ func TestControlMCPServerIsCalled(t *testing.T) {
 
 // TestControlProjectMCPServerStarts: a project's server starts unasked.
 func TestControlProjectMCPServerStarts(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.steps(fakemodel.Use("mcp__planted__act", `{}`))
 	w.write(w.Project+"/.mcp.json", w.mcp("planted", "act"))
@@ -186,6 +193,7 @@ func TestControlBypassIsAsked(t *testing.T) {
 // TestControlAutomaticCompaction: a conversation that grows too long is
 // compacted unasked, in the middle of an unattended run.
 func TestControlAutomaticCompaction(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.script(fakemodel.Script{
 		Steps:  []fakemodel.Step{fakemodel.Use("Bash", `{"command":"true"}`), fakemodel.Use("Bash", w.touch())},

@@ -111,6 +111,7 @@ func (f *fake) session() wire.Session {
 // TestS1_DishonestHost: what ran other than it was judged takes the lease, and
 // locks promotion until an operator has looked.
 func TestS1_DishonestHost(t *testing.T) {
+	t.Parallel()
 	const write, power = `{"file_path":"/x","content":"y"}`, "mcp__vsphere__power_off_vm"
 	subagent := object{"agent_id": "a-7", "agent_type": "Explore"}
 	f := newFake(t)
@@ -163,6 +164,7 @@ func TestS1_DishonestHost(t *testing.T) {
 // TestR1_ConversationChanges: another session id of the host on the same anchor
 // ends the lease, for the new conversation and for the one before.
 func TestR1_ConversationChanges(t *testing.T) {
+	t.Parallel()
 	f := newFake(t)
 	const write = `{"file_path":"/x","content":"y"}`
 	f.asks("A", "1", "Write", write, nil, "deny lease_unverified")

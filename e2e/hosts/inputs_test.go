@@ -108,6 +108,7 @@ func (w *world) drive(probes []probe, deny string, args ...string) {
 // TestMeasureInputs compares what the hooks before and after a call are given,
 // for every tool of an unattended run.
 func TestMeasureInputs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	probes := w.calls()
 	w.drive(probes, "")
@@ -149,6 +150,7 @@ func TestMeasureInputs(t *testing.T) {
 // TestMeasureDeniedCalls: after a denied call nothing fires that names it, but
 // the batch of its turn.
 func TestMeasureDeniedCalls(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	probes := w.calls()
 	for i, p := range probes {
@@ -188,6 +190,7 @@ func changed(want string) string {
 // TestMeasureHostRefuses: a call that the gate lets pass, and that the client's
 // own permissions then refuse, has nothing after its PreToolUse either.
 func TestMeasureHostRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	probes := []probe{{"refused", "Bash", w.touch(), "Pre | - | same"}}
 	w.steps(probes[0].step())
@@ -204,6 +207,7 @@ func TestMeasureHostRefuses(t *testing.T) {
 // TestMeasureRewritingHook: the hook before the call has the model's input, the
 // one after it has what another hook made of it, and that is what ran.
 func TestMeasureRewritingHook(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write(w.Project+"/.claude/settings.json", object{"hooks": object{"PreToolUse": []any{object{"hooks": []any{object{
 		"type": "command", "command": self, "args": []string{"play-rewrite", w.touch()},
@@ -229,6 +233,7 @@ func find(p probe, pattern string) fakemodel.Step {
 
 // TestMeasureFollowUps drives tools that need what another one made.
 func TestMeasureFollowUps(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	git := exec.Command("git", "-c", "user.name=n", "-c", "user.email=e@localhost", "commit", "-q", "--allow-empty", "-m", "first")
 	for _, cmd := range []*exec.Cmd{exec.Command("git", "init", "-q"), git} {
@@ -259,6 +264,7 @@ func TestMeasureFollowUps(t *testing.T) {
 // TestMeasureRestricted: Glob and Grep exist in restricted mode alone, and are
 // hooked there.
 func TestMeasureRestricted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	probes := []probe{{"glob", "Glob", `{"pattern":"*"}`, ""}, {"grep", "Grep", `{"pattern":"x"}`, ""}}
 	w.steps(probes[0].step(), probes[1].step())
@@ -269,6 +275,7 @@ func TestMeasureRestricted(t *testing.T) {
 // TestMeasureSkillShell: a skill's own shell lines are asked about by an event of
 // their own, and nothing tells that they ran.
 func TestMeasureSkillShell(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write(w.Project+"/.claude/skills/run/SKILL.md", "---\nname: run\ndescription: runs\n---\nNow: !`touch "+w.Marker+"`\n")
 	w.steps(probe{name: "skill", tool: "Skill", input: `{"skill":"run"}`}.step())
@@ -290,6 +297,7 @@ func TestMeasureSkillShell(t *testing.T) {
 
 // TestMeasurePayloads lists the fields of the events of a call.
 func TestMeasurePayloads(t *testing.T) {
+	t.Parallel()
 	const common = "cwd effort hook_event_name permission_mode prompt_id session_id "
 	want := map[string]string{
 		"PreToolUse":         common + "tool_input tool_name tool_use_id transcript_path",

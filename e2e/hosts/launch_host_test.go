@@ -88,6 +88,7 @@ func TestLaunchEndsAsDirect(t *testing.T) {
 // the installer's file without reading any shell's, and says so; its own wrapper
 // in PATH is passed over.
 func TestL4_LaunchFromInstallersPlace(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	g.steps(fakemodel.Say("done"))
 	local := filepath.Join(g.Home, ".claude/local")
@@ -112,6 +113,7 @@ func TestL4_LaunchFromInstallersPlace(t *testing.T) {
 // TestR2_LaunchResume: neither the client's own --resume nor guard's carries
 // authority over, whatever the client says its session is called.
 func TestR2_LaunchResume(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	first := ""
 	g.steps(
@@ -141,6 +143,7 @@ func TestR2_LaunchResume(t *testing.T) {
 // TestLaunchCarriesUser: model, permissions, variables and MCP servers of the
 // user's own are there, and no secret of theirs stands in an argument.
 func TestLaunchCarriesUser(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "[checkpoint]\nself = \"none\"\nunlisted = \"allow\"\nno_vm = \"allow\"\n")
 	var argv string
 	g.steps(

@@ -17,6 +17,7 @@ import (
 // TestLaunchStory is a session of the real client from launch to revocation, in
 // the mode in which agents run unattended.
 func TestLaunchStory(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	file := filepath.Join(g.Project, "written")
 	write := string(toJSON(t, object{"file_path": file, "content": "x"}))
@@ -51,6 +52,7 @@ func TestLaunchStory(t *testing.T) {
 // TestLaunchArguments: the client is started with guard's own arguments, each in
 // one piece, then with its user's byte for byte, in the same directory.
 func TestLaunchArguments(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "")
 	args := []string{"-p", "--verbose", "--output-format", "stream-json", "go", "", "two words\nand a line", "ünï \xff"}
 	var argv, dir string
@@ -158,6 +160,7 @@ func TestLaunchManagedSettings(t *testing.T) {
 // said, from the environment and from the user's settings; as an option it is
 // refused.
 func TestS2_LaunchDropsSwitches(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, env, user string }{
 		{"environment", "CLAUDE_CODE_SIMPLE=1", ""},
 		{"safe mode", "CLAUDE_CODE_SAFE_MODE=1", ""},
@@ -166,6 +169,7 @@ func TestS2_LaunchDropsSwitches(t *testing.T) {
 		{"user's settings", "", "CLAUDE_CODE_SIMPLE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			name, _, _ := strings.Cut(c.env, "=")
 			closed("claude", "switch, "+c.name, cmp.Or(name, c.user+" in the user's env block")+" keeps hooks from running", byFilter).report(t)
 			g := newGuarded(t, "")
@@ -196,6 +200,7 @@ func TestS2_LaunchDropsSwitches(t *testing.T) {
 // TestT2_LaunchSettings: a project's settings aren't loaded, which is said; the
 // user's own end the launch when the client would skip them.
 func TestT2_LaunchSettings(t *testing.T) {
+	t.Parallel()
 	bad := `{"permissions":{"deny":["Read"]},"hooks":{"PreToolUse":[{"matcher":{"type":"always"},"hooks":[]}]}}`
 	t.Run("project", func(t *testing.T) {
 		g := newGuarded(t, "")

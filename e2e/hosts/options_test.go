@@ -83,6 +83,7 @@ func TestOptionTable(t *testing.T) {
 // that the client knows. It stops at the first that it doesn't, or at a value
 // that it doesn't take.
 func TestHiddenOptions(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.steps()
 	for _, o := range runtime.Claude.Options {
@@ -100,6 +101,7 @@ func TestHiddenOptions(t *testing.T) {
 
 // TestPassedOptionsKeepTheGate: what the table lets through silences nothing.
 func TestPassedOptionsKeepTheGate(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ tool, args string }{
 		{"Write", "--restricted --permission-mode acceptEdits"},
 		{"Bash", "--verbose --output-format stream-json --include-hook-events --include-partial-messages --forward-subagent-text --prompt-suggestions true"},
@@ -111,6 +113,7 @@ func TestPassedOptionsKeepTheGate(t *testing.T) {
 		{"Bash", "--permission-mode bypassPermissions --chrome"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
 			g := newGuarded(t, "")
 			input := g.touch()
 			if c.tool == "Write" {
