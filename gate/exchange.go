@@ -35,14 +35,14 @@ func ask(c call, frame []byte) (r reply, failure string) {
 }
 
 // runHooks becomes guard hooks run, which stands beside this program: it gets the connection as descriptor 3, no
-// environment and no group of ours, asks what to run, and answers the host. It returns on failure alone.
+// environment, line or group of ours, asks what to run, and answers the host. It returns on failure alone.
 func runHooks(conn int) syscall.Errno {
 	dir, group := make([]byte, 4096), syscall.Getgid()
 	n, _ := syscall.Readlink("/proc/self/exe", dir)
 	for n > 0 && dir[n-1] != '/' {
 		n--
 	}
-	_, _ = syscall.Setresgid(group, group, group), syscall.Dup3(conn, 3, 0) // the runner sees for itself what it has
+	_, _, _ = syscall.Setresgid(group, group, group), syscall.Dup3(conn, 3, 0), syscall.Close(lineFD) // the runner sees for itself what it has
 	e, _ := syscall.Exec("/"+string(dir[:max(n, 0)])+"guard", []string{"guard", "hooks", "run"}, nil).(syscall.Errno)
 	return e
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -55,5 +56,38 @@ func TestCodexLine(t *testing.T) {
 				t.Errorf("peer %d, want %d; body %q", r.Peer, tc.want, r.Body)
 			}
 		})
+	}
+}
+
+// What runs policy hooks in the gate's place has no line to pass on to them.
+func TestRunnerHasNoLine(t *testing.T) {
+	b := serve(t, answerReply(wire.Reply{Kind: wire.KindHooks}))
+	dir := t.TempDir()
+	gate := filepath.Join(dir, "guard-gate")
+	text, err := os.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{
+		gate:                        text,
+		filepath.Join(dir, "guard"): []byte("#!/bin/sh\n[ -e /proc/self/fd/3 ] && [ ! -e /proc/self/fd/200 ] && echo ran \"$@\"\n"),
+	} {
+		if err := os.WriteFile(name, data, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = null.Close() }()
+	if err := syscall.Dup3(int(null.Fd()), lineFD, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(lineFD) }()
+	cmd := exec.Command(gate, hook(b.socket, "decide").Args[1:]...)
+	cmd.Args[1] = "codex"
+	if got := runHook(t, cmd, payload); got.exit != 0 || got.out != "ran hooks run\n" {
+		t.Errorf("got %v", got)
 	}
 }
