@@ -88,16 +88,6 @@ type Checkpoint struct {
 	OnAsk        string   // host or deny
 }
 
-// PolicyServer is [policy_server].
-type PolicyServer struct {
-	URL            string
-	Headers        map[string]string
-	TokenFile      string
-	TokenCommand   []string
-	ConnectTimeout time.Duration
-	Budget         time.Duration
-}
-
 // Hooks is [hooks].
 type Hooks struct {
 	Untrusted string // deny
@@ -119,7 +109,7 @@ type Limits struct {
 
 // Default is the configuration of a missing file.
 func Default() *Config {
-	p := &place{c: &Config{ZVM: new(ZVM)}, tool: new(catalog.Entry)}
+	p := &place{c: &Config{ZVM: new(ZVM), PolicyServer: new(PolicyServer)}, tool: new(catalog.Entry)}
 	for _, k := range keys {
 		if k.def == "" || k.set == nil {
 			continue
@@ -128,7 +118,7 @@ func Default() *Config {
 			panic(fmt.Sprintf("default of %s: %v", k.name, err)) // held by a test
 		}
 	}
-	p.c.ZVM = nil // there is none before its table
+	p.c.ZVM, p.c.PolicyServer = nil, nil // there are none before their tables
 	return p.c
 }
 

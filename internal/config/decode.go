@@ -22,6 +22,7 @@ func decode(path, mode string, data []byte) (*Config, error) {
 		// What needs several keys at once is only asked of good ones.
 		d.checkIdentity(c.Identity, mode)
 		d.checkZVM(c.ZVM, mode)
+		d.checkPolicyServer(c.PolicyServer)
 		d.checkTools(c.Tools)
 	}
 	if len(d.errs) > 0 {
@@ -35,6 +36,8 @@ func (d *document) fill(p *place, t *table) {
 	switch t.name {
 	case "zvm":
 		p.c.ZVM = &ZVM{}
+	case policyServer:
+		p.c.PolicyServer = defaultPolicyServer()
 	case toolTable:
 		p.tool = &catalog.Entry{Line: t.line, VMKind: catalog.ByName}
 		defer func() { p.c.Tools = append(p.c.Tools, *p.tool) }()

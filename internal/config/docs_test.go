@@ -68,6 +68,8 @@ func companions(k key) map[string]string {
 	table, name := k.split()
 	with := map[string]string{}
 	switch table {
+	case policyServer:
+		with = map[string]string{"url": `"https://policy.example/"`}
 	case "zvm":
 		with = map[string]string{
 			"url": `"https://zvm.example"`, "ca_file": `"ca.pem"`, "client_id": `"guard"`,

@@ -27,7 +27,7 @@ var tableAbout = map[string]string{
 	"audit":      "Records of every verdict.",
 	"lease":      "A session may change things only while it holds a lease.",
 	"limits":     "What is above a limit is denied, with the key's name.",
-	policyServer: "Not in this version.",
+	policyServer: "With this table a server judges each call too; what it can't judge is denied.",
 	"hooks":      "Not in this version.",
 	"launch":     "What guard launch does.",
 	"identity":   "Who may do what.",
@@ -57,7 +57,7 @@ func Template(a Answers) []byte {
 			mark, text = "", v
 		}
 		note := ""
-		if k.later && table != policyServer {
+		if k.later {
 			note = " (not in this version)"
 		}
 		fmt.Fprintf(&b, "# %s%s\n%s%s = %s\n", k.about, note, mark, name, text)
@@ -70,7 +70,7 @@ func writeHeader(b *strings.Builder, table string, a Answers) {
 	switch {
 	case table == toolTable:
 		header = "#[" + header + "]"
-	case table == "zvm" && a.ZVM == nil:
+	case table == "zvm" && a.ZVM == nil, table == policyServer:
 		header = "#" + header
 	}
 	fmt.Fprintf(b, "\n# %s\n%s\n", tableAbout[table], header)

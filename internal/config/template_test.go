@@ -65,8 +65,8 @@ func TestTemplateMeansTheDefaults(t *testing.T) {
 	}
 }
 
-// uncomment takes the # from the keys that have a default, but of [zvm] and
-// [[tool]], which aren't there by default.
+// uncomment takes the # from the keys that have a default, but of [zvm],
+// [policy_server] and [[tool]], which aren't there by default.
 func uncomment(text string) string {
 	table := ""
 	var b strings.Builder
@@ -76,7 +76,7 @@ func uncomment(text string) string {
 			table = m[4]
 		}
 		if m != nil && m[1] != "" {
-			if k, ok := findKey(table + "." + m[2]); ok && k.def != "" && table != "zvm" && table != toolTable {
+			if k, ok := findKey(table + "." + m[2]); ok && k.def != "" && table != "zvm" && table != policyServer && table != toolTable {
 				line = strings.TrimPrefix(line, "#")
 			}
 		}

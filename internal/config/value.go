@@ -15,8 +15,9 @@ import (
 // value is a value as the file has it.
 type value struct {
 	kind unstable.Kind
-	text string  // of a scalar; of a string what it means
-	list []value // of an array; of an inline table its values
+	text string   // of a scalar; of a string what it means
+	list []value  // of an array; of an inline table its values
+	keys []string // of an inline table; "" of one with dots
 }
 
 func newValue(n *unstable.Node) value {
@@ -28,7 +29,13 @@ func newValue(n *unstable.Node) value {
 		}
 	case unstable.InlineTable:
 		for it := n.Children(); it.Next(); {
-			v.list = append(v.list, newValue(it.Node().Value()))
+			key := it.Node().Key()
+			key.Next()
+			name := string(key.Node().Data)
+			if key.Next() {
+				name = "" // no plain key
+			}
+			v.keys, v.list = append(v.keys, name), append(v.list, newValue(it.Node().Value()))
 		}
 	default:
 		v.text = string(n.Data)
