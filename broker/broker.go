@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"leaseguard.internal/broker/checkpoint"
+	"leaseguard.internal/broker/policy"
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/broker/store"
 	"leaseguard.internal/internal/audit"
@@ -83,6 +84,9 @@ type Broker struct {
 	proofs   *proofs
 	asides   []string      // damaged stores that lie beside the good one
 	gate     string        // the installed gate
+	guard    string        // the installed guard, which runs policy hooks
+	hooks    policy.Hooks  // which policy hooks a call meets; nil: there are none
+	runners  runners       // that run some now
 	since    clock.Instant // when this broker started
 
 	passphrases *passphrase.Checker
@@ -94,6 +98,7 @@ type Broker struct {
 	strays           *pool   // of operator.sock: operators that are told that it is busy
 	silent           silents // of operator.sock: who has a place and says nothing
 	grants           *slots  // operators' requests that wait for the disk
+	hookPlaces       *pool   // policy hooks that run
 	bytes            memory
 	parsing          chan struct{}
 	listeners        []*peer.Listener
@@ -115,7 +120,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b.gate = programs.Gate
+	b.gate, b.guard = programs.Gate, programs.Guard
 	if b.level, err = peer.Detect(); err != nil {
 		return nil, fmt.Errorf("checking the kernel's means of identity: %w", err)
 	}
@@ -138,6 +143,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	places := connections()
 	b.calls, b.refusals = newPool(places, firstFew, places/4), newPool(places, firstFew, places/4)
 	b.people, b.insiders, b.strays = newPool(maxOperators, firstFew, 0), newPool(maxInsiders, firstFew, 0), newPool(maxOperators, firstFew, 0)
+	b.hookPlaces = newPool(maxHooksAtOnce, maxHooksCall, 0)
 	b.grants = newSlots(maxGrants)
 	b.bytes, b.parsing = newMemory(), make(chan struct{}, maxParsing)
 	b.refreshOwners()

@@ -30,6 +30,11 @@ func (b *Broker) decide(ctx context.Context, c *call) verdict.Verdict {
 		return refuse(verdict.Malformed, "judging", verdict.Object(c.event.Name), "the event asks for no decision", "install the gate with --role observe for it")
 	}
 	if v, final := b.freeRows(c); final {
+		if c.class == classRead && v.Kind == verdict.Pass {
+			if denied, final := b.policies(ctx, c); final {
+				return denied
+			}
+		}
 		return v
 	}
 	return b.mutator(ctx, c)
@@ -70,6 +75,10 @@ func (b *Broker) identityRows(c *call) (verdict.Verdict, bool) {
 			"it comes from another runtime, "+verdict.Object(name)+" (pid "+itoa(pid)+"), below the session's own",
 			"end that runtime and start it by itself with: guard launch "+name), true
 	}
+	if b.runners.above(c.path) {
+		return refuse(verdict.NestedRuntime, "judging", verdict.Object(c.event.Tool), "it comes from a policy hook of guard's own, which may start no agent",
+			"have the hook decide by itself"), true
+	}
 	return verdict.Verdict{}, false
 }
 
@@ -97,6 +106,9 @@ func (b *Broker) mutator(ctx context.Context, c *call) verdict.Verdict {
 	c.lowerings = l.Lowerings()
 	ctx, cancel := context.WithTimeout(ctx, b.left(c))
 	defer cancel()
+	if v, final := b.policies(ctx, c); final {
+		return v
+	}
 	v := b.protect(ctx, c, b.checkpoint)
 	if v.Kind == verdict.Deny {
 		return v

@@ -10,6 +10,7 @@ import (
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
 	"leaseguard.internal/gate/dialect"
+	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/peer"
 	"leaseguard.internal/internal/verdict"
@@ -37,6 +38,7 @@ type call struct {
 	class       string
 	targets     []string
 	checkpoints []wire.CheckpointInfo
+	policies    []audit.PolicyResult
 
 	release []func() // what was taken for the call: its slot, its memory
 }

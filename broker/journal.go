@@ -55,6 +55,11 @@ func journalEntry(r audit.Record) sdunit.Entry {
 		checkpoints = append(checkpoints, c.ID+" "+c.Tag+" "+c.VM+" "+c.VPG)
 	}
 	add("CHECKPOINTS", strings.Join(checkpoints, "\n"))
+	var policies []string
+	for _, p := range r.Policies {
+		policies = append(policies, p.Kind+" "+p.ID+" "+p.Hash+" "+p.Status+" "+p.Decision)
+	}
+	add("POLICIES", strings.Join(policies, "\n"))
 	add("RECEIPT", r.Receipt)
 	add("INPUT_SHA256", r.InputSHA256)
 	number("DURATION_US", uint64(max(r.DurationUS, 0))) // #nosec G115 -- not negative

@@ -168,6 +168,8 @@ func (b *Broker) mercy(s *session.Session, p *peer.Process) proctree.Mercy {
 		return proctree.None
 	case s.Runtime != runtimes.Exec && (s.Recovers(p) || s.Hooks(p)):
 		return proctree.Shelter
+	case b.runners.has(p.ID()): // its hooks end, and it denies
+		return proctree.Spare
 	case s.Waits(p) && (s.Runtime != runtimes.Exec || b.runsGate(p)):
 		return proctree.Spare
 	case b.runsGate(p):

@@ -68,7 +68,7 @@ func (c *call) record(b *Broker, v verdict.Verdict) audit.Record {
 		Event: audit.EventVerdict, CallerPID: c.peer.PID(), HostSession: c.event.HostSession,
 		Agent: c.event.Agent, AgentType: c.event.AgentType, ToolUse: c.event.ToolUse, HookEvent: c.event.Name,
 		Tool: c.event.Tool, Class: c.class, Verdict: v.Kind.String(), Code: string(v.Code), Reason: v.Reason,
-		Targets: c.targets, Checkpoint: c.checkpoints,
+		Targets: c.targets, Checkpoint: c.checkpoints, Policies: c.policies,
 		DurationUS: now.Sub(c.began).Microseconds(),
 	}
 	if c.role == wire.RoleObserve {

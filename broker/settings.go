@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"leaseguard.internal/broker/policy"
 	"leaseguard.internal/internal/catalog"
 	"leaseguard.internal/internal/config"
 )
@@ -15,9 +16,10 @@ type settings struct {
 	config      *config.Config
 	read        time.Time // when guard.toml was
 	catalog     *catalog.Catalog
-	checkpoints Checkpoints // nil: no ZVM is configured, and no mutator can pass
-	operators   named       // of identity.operators
-	close       func()      // ends checkpoints
+	checkpoints Checkpoints   // nil: no ZVM is configured, and no mutator can pass
+	operators   named         // of identity.operators
+	server      policy.Server // nil: none is configured
+	close       func()        // ends checkpoints
 }
 
 func newSettings(l Loaded, read time.Time) (*settings, error) {

@@ -9,6 +9,9 @@ import (
 	"leaseguard.internal/internal/runtimes"
 )
 
+// ID is the process of this step.
+func (s Step) ID() peer.ID { return s.id }
+
 // Runtime says which runtime the process of this step runs, if it is one, by the
 // name of its program: no file of a peer's choice is looked at. In system mode
 // nobody shows us another user's program; then what the kernel calls the process

@@ -88,7 +88,7 @@ func ReadHookJob(r io.Reader) (job, line []byte, err error) {
 }
 
 // MaxHookLine is the longest line for hooks: a payload with what stands around it.
-const MaxHookLine = MaxPayload + MaxControl
+const MaxHookLine = MaxPayload + 256<<10
 
 // ReadHooks reads a runner's next request, KindHooksReady or KindHookResults, on
 // a connection whose first one was an event, and returns its body.
