@@ -75,7 +75,7 @@ func TestCodexEvents(t *testing.T) {
 
 func TestParseCodex(t *testing.T) {
 	want := Event{Kind: ToolCall, Name: "PreToolUse", HostSession: "c1", Tool: "Bash", Input: []byte(`{"command":"touch x"}`),
-		ToolUse: "call_1", Cwd: "/w", Turn: "t1", Mode: "bypassPermissions"}
+		ToolUse: "call_1", Cwd: "/w", Turn: "t1", Mode: "bypassPermissions", Model: "gpt-5.5"}
 	got, err := Parse(wire.HostCodex, wire.RoleDecide, []byte(codexBash))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)

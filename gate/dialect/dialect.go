@@ -16,6 +16,8 @@ package dialect
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -53,6 +55,9 @@ type Event struct {
 	Source      string // SessionStart: what started it; ConfigChange: which settings
 	Mode        string // the host's permission mode
 	RanMS       int64  // PostToolUse: how long the tool ran, in milliseconds; zero when the host does not say
+	Prompt      []byte // Prompt: what was said, one JSON value
+	Result      []byte // of a tool that ran: what it gave, one JSON value; nil where the host doesn't say
+	Model       string // that the host talks to, where it says so
 }
 
 // Class says whether a tool may run without a lease.
@@ -106,6 +111,14 @@ func Classify(from wire.Host, tool string) Class { return hosts[from].reads[tool
 // Builtin returns what a host's own tool needs.
 func Builtin(from wire.Host, tool string) BuiltinKind { return hosts[from].builtins[tool] }
 
+// Tools lists the host's own tools that Classify or Builtin knows, by name.
+func Tools(from wire.Host) []string {
+	h := hosts[from]
+	names := slices.AppendSeq(slices.Collect(maps.Keys(h.reads)), maps.Keys(h.builtins))
+	slices.Sort(names)
+	return names
+}
+
 // Completes says whether the host, or a person in it, finishes a tool's input
 // after it was judged, so that another input may run.
 func Completes(from wire.Host, tool string) bool { return hosts[from].completed[tool] }
@@ -118,7 +131,7 @@ func Asks(from wire.Host) bool { return hosts[from].asks }
 // payload couldn't be parsed.
 func Render(to wire.Host, role wire.Role, ev Event, v verdict.Verdict) wire.Reply {
 	if role == wire.RoleObserve {
-		return wire.Reply{Kind: wire.KindAnswer}
+		return tell(to, ev, v)
 	}
 	if h, ok := hosts[to]; ok && role == wire.RoleDecide {
 		return h.render(ev, v)

@@ -33,11 +33,14 @@ const (
 	keyMode    = "permission_mode"
 	keyPrompt  = "prompt_id" // Claude's word for a turn
 	keyTurn    = "turn_id"   // Codex's
+	keyText    = "prompt"    // what a person has said
+	keyResult  = "tool_response"
+	keyModel   = "model"
 )
 
 var commonKeys = []string{
 	keyEvent, keySession, keyTool, keyInput,
-	"tool_use_id", keyAgent, "agent_type", "cwd", keySource, keyMode, keyPrompt, keyTurn, "duration_ms",
+	"tool_use_id", keyAgent, "agent_type", "cwd", keySource, keyMode, keyPrompt, keyTurn, keyText, keyResult, keyModel, "duration_ms",
 }
 
 // parseEvent reads what the payloads of all hosts have in common. The fields are
@@ -65,7 +68,13 @@ func parseEvent(role wire.Role, payload []byte, events map[string]hostEvent, mor
 	if ev.Turn = optional(fields, keyPrompt); ev.Turn == "" {
 		ev.Turn = optional(fields, keyTurn)
 	}
-	ev.RanMS = milliseconds(fields["duration_ms"])
+	ev.RanMS, ev.Model = milliseconds(fields["duration_ms"]), optional(fields, keyModel)
+	if ev.Kind == Prompt {
+		ev.Prompt = fields[keyText]
+	}
+	if ev.Ran() {
+		ev.Result = fields[keyResult]
+	}
 	if !known.tool {
 		return ev, fields, nil
 	}

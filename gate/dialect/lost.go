@@ -31,6 +31,11 @@ func (e Event) Ran() bool {
 	return e.Kind == Observer && (e.Name == "PostToolUse" || e.Name == "tool_result")
 }
 
+// Listens says whether the model is told what comes with a pass of the event.
+func (e Event) Listens() bool {
+	return e.Kind == ToolCall && (e.Name == "PreToolUse" || e.Name == "tool_call")
+}
+
 // Leaves says whether what asks the gate is taken down with this event, so that
 // nothing is known of it until it greets again.
 func (e Event) Leaves() bool { return e.Kind == Observer && e.Name == "session_shutdown" }

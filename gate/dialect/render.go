@@ -51,3 +51,21 @@ func quote(text string) string {
 	}
 	return string(b)
 }
+
+// tell answers an event that asks for no decision: with nothing, or with what the
+// model is to be told beside the result of a tool that has run. It is no refusal
+// on any host: the tool has run.
+func tell(to wire.Host, ev Event, v verdict.Verdict) wire.Reply {
+	r := wire.Reply{Kind: wire.KindAnswer}
+	if v.Kind != verdict.Pass || v.Context == "" || !ev.Ran() {
+		return r
+	}
+	context := quote(verdict.Cut(verdict.Clean(v.Context), maxContext))
+	switch to {
+	case wire.HostClaude, wire.HostCodex:
+		r.Out = []byte(`{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":` + context + `}}`)
+	case wire.HostPi:
+		r.Out = []byte(`{"pass":true,"context":` + context + `}`)
+	}
+	return r
+}

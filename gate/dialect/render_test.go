@@ -29,6 +29,7 @@ func TestRenderGolden(t *testing.T) {
 	call := Event{Kind: ToolCall, Name: "PreToolUse"}
 	skill := Event{Kind: ToolCall, Name: "PreSkillShellCommand"}
 	config, prompt := Event{Kind: ConfigChange, Name: "ConfigChange"}, Event{Kind: Prompt, Name: "UserPromptSubmit"}
+	ran := Event{Kind: Observer, Name: "PostToolUse"}
 	deny, ask := verdict.Verdict{Reason: denied}, verdict.Verdict{Kind: verdict.Ask, Reason: asked}
 	pass, context := verdict.Verdict{Kind: verdict.Pass}, verdict.Verdict{Kind: verdict.Pass, Context: saved}
 	hook := func(event, rest string) string {
@@ -55,6 +56,12 @@ func TestRenderGolden(t *testing.T) {
 		{"pass of a prompt", wire.HostClaude, wire.RoleDecide, prompt, pass, `{}`, ""},
 		{"pass with context", wire.HostClaude, wire.RoleDecide, call, context, hook("PreToolUse", `"additionalContext":"guard: \"app-01\" can be rewound"`), ""},
 		{"pass of a skill: context unmeasured", wire.HostClaude, wire.RoleDecide, skill, context, `{}`, ""},
+		{"told after a call", wire.HostClaude, wire.RoleObserve, ran, context, hook("PostToolUse", `"additionalContext":"guard: \"app-01\" can be rewound"`), ""},
+		{"told after a call of Codex's", wire.HostCodex, wire.RoleObserve, ran, context, hook("PostToolUse", `"additionalContext":"guard: \"app-01\" can be rewound"`), ""},
+		{"told after a call of Pi's", wire.HostPi, wire.RoleObserve, Event{Kind: Observer, Name: "tool_result"}, context, `{"pass":true,"context":"guard: \"app-01\" can be rewound"}`, ""},
+		{"nothing to tell", wire.HostClaude, wire.RoleObserve, ran, pass, "", ""},
+		{"told of another event", wire.HostClaude, wire.RoleObserve, Event{Kind: Observer, Name: "PreCompact"}, context, "", ""},
+		{"a denial after a call", wire.HostClaude, wire.RoleObserve, ran, deny, "", ""},
 		{"ask", wire.HostClaude, wire.RoleDecide, call, ask, hook("PreToolUse", `"permissionDecision":"ask","permissionDecisionReason":`+jsonAsked), ""},
 		{"ask of a skill: unmeasured", wire.HostClaude, wire.RoleDecide, skill, ask, hook("PreSkillShellCommand", denies+jsonAsked), asked + "\n"},
 		{"ask of settings", wire.HostClaude, wire.RoleDecide, config, ask, reason + jsonAsked + `}`, asked + "\n"},
@@ -110,7 +117,8 @@ func checkReply(t *testing.T, role wire.Role, ev Event, v verdict.Verdict, r wir
 		t.Fatalf("reply %+v", r)
 	}
 	if role == wire.RoleObserve {
-		if r.Exit != 0 || len(r.Out)+len(r.Err) > 0 {
+		told := ev.Ran() && v.Kind == verdict.Pass && v.Context != ""
+		if r.Exit != 0 || len(r.Err) > 0 || len(r.Out) > 0 != told {
 			t.Fatalf("an observer gets %+v", r)
 		}
 		return
