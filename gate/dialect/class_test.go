@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"slices"
 	"errors"
 	"strings"
 	"testing"
@@ -103,5 +104,23 @@ func TestZeroValues(t *testing.T) {
 	var kind BuiltinKind
 	if ev.Kind != Unknown || class != Mutator || kind != NotBuiltin {
 		t.Error("a zero value has authority")
+	}
+}
+
+// TestTools: who asks which tools are a host's own hears all that have a rule.
+func TestTools(t *testing.T) {
+	for _, h := range []wire.Host{wire.HostClaude, wire.HostCodex, wire.HostPi} {
+		tools := Tools(h)
+		if !slices.IsSorted(tools) || len(tools) != len(hosts[h].reads)+len(hosts[h].builtins) {
+			t.Errorf("host %d: %q", h, tools)
+		}
+		for _, tool := range tools {
+			if Classify(h, tool) != Read && Builtin(h, tool) == NotBuiltin {
+				t.Errorf("host %d: %s has no rule", h, tool)
+			}
+		}
+	}
+	if tools := Tools(0); len(tools) != 0 {
+		t.Errorf("no host has %q", tools)
 	}
 }

@@ -81,7 +81,7 @@ func (a Answers) values() map[string]string {
 	given := make(map[string]string)
 	set := func(key, s string) {
 		if s != "" {
-			given[key] = quote(s)
+			given[key] = Quote(s)
 		}
 	}
 	if z := a.ZVM; z != nil {
@@ -103,7 +103,7 @@ func (a Answers) values() map[string]string {
 	case len(a.Self) > 1:
 		quoted := make([]string, len(a.Self))
 		for i, s := range a.Self {
-			quoted[i] = quote(s)
+			quoted[i] = Quote(s)
 		}
 		given["checkpoint.self"] = "[" + strings.Join(quoted, ", ") + "]"
 	}
@@ -113,8 +113,8 @@ func (a Answers) values() map[string]string {
 	return given
 }
 
-// quote writes a TOML basic string. strconv.Quote has escapes that TOML lacks.
-func quote(s string) string {
+// Quote writes a TOML basic string. strconv.Quote has escapes that TOML lacks.
+func Quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range s {

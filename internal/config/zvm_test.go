@@ -89,7 +89,7 @@ func TestZVMURL(t *testing.T) {
 		"https://zvm\n":            "",
 		"unix:///zvm":              "",
 	} {
-		text := strings.Replace(goodZVM, `"https://z"`, quote(in), 1)
+		text := strings.Replace(goodZVM, `"https://z"`, Quote(in), 1)
 		c, err := decode(path, paths.User, []byte(text))
 		if want == "" {
 			wantFault(t, err, 2, "zvm.url", "no address")
@@ -147,7 +147,7 @@ func TestCredentialIsAPlace(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "/etc/shadow", "a b", "a\nb", "\x00", "ü", strings.Repeat("x", 256)} {
-		text := strings.Replace(goodZVM, `client_secret_file = "/s"`, "credential = "+quote(name), 1)
+		text := strings.Replace(goodZVM, `client_secret_file = "/s"`, "credential = "+Quote(name), 1)
 		if c, err := decode(path, paths.System, []byte(text)); err == nil {
 			t.Errorf("took credential %q: %+v", name, c.ZVM)
 		}

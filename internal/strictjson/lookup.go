@@ -15,15 +15,15 @@ import (
 // maxPath is the most steps of a path.
 const maxPath = 32
 
-// step is one step of a path: a key, or an index when key is empty.
-type step struct {
-	key   string
-	index int
+// Step is one step of a path: a key, or an index when Key is empty.
+type Step struct {
+	Key   string
+	Index int
 }
 
 // CheckPath reports whether path is one that Lookup understands.
 func CheckPath(path string) error {
-	_, err := parsePath(path)
+	_, err := Steps(path)
 	return err
 }
 
@@ -35,7 +35,7 @@ func CheckPath(path string) error {
 // value of another type on the way or at the end, a key that fits only after
 // case folding, a list with an empty string among others.
 func Lookup(object []byte, path string) (values []string, found bool, err error) {
-	steps, err := parsePath(path)
+	steps, err := Steps(path)
 	if err != nil {
 		return nil, false, err
 	}
@@ -57,20 +57,20 @@ func Lookup(object []byte, path string) (values []string, found bool, err error)
 }
 
 // take goes from one value to the one below it.
-func (s step) take(value []byte) (below []byte, found bool, err error) {
-	if s.key != "" {
-		fields, err := Fields(value, s.key)
+func (s Step) take(value []byte) (below []byte, found bool, err error) {
+	if s.Key != "" {
+		fields, err := Fields(value, s.Key)
 		if err != nil {
 			return nil, false, err
 		}
-		below, found = fields[s.key]
+		below, found = fields[s.Key]
 		return below, found, nil
 	}
 	list, err := elements(value)
-	if err != nil || s.index >= len(list) {
+	if err != nil || s.Index >= len(list) {
 		return nil, false, err
 	}
-	return list[s.index], true, nil
+	return list[s.Index], true, nil
 }
 
 // leaf reads a string or a list of strings. Empty strings are left out, but not
@@ -138,14 +138,15 @@ func elements(value []byte) ([][]byte, error) {
 	return list, checkEnd(d)
 }
 
-func parsePath(path string) ([]step, error) {
-	var steps []step
+// Steps returns the steps of a path that Lookup understands.
+func Steps(path string) ([]Step, error) {
+	var steps []Step
 	for part := range strings.SplitSeq(path, ".") {
 		key, indexes, _ := strings.Cut(part, "[")
 		if key == "" || strings.Contains(key, "]") {
 			return nil, pathError(path, errors.New("each part starts with a key"))
 		}
-		steps = append(steps, step{key: key})
+		steps = append(steps, Step{Key: key})
 		if len(key) == len(part) {
 			continue
 		}
@@ -154,7 +155,7 @@ func parsePath(path string) ([]step, error) {
 			if err != nil {
 				return nil, pathError(path, err)
 			}
-			steps = append(steps, step{index: n})
+			steps = append(steps, Step{Index: n})
 		}
 	}
 	if len(steps) > maxPath {
