@@ -18,8 +18,7 @@ func TestCodexInTerminal(t *testing.T) {
 	w.Client = filepath.Join(g.bin, "guard")
 	x := w.interact("launch", "codex", "--", "--dangerously-bypass-approvals-and-sandbox", "--no-alt-screen")
 	x.shown("Open restricted") // the client's question about a directory that isn't trusted
-	x.keys("\r")
-	x.shown("gpt-5.4")
+	x.press("\r", "the client's own screen", func() bool { return strings.Contains(x.screen(), "gpt-5.4") })
 	x.enter("go")
 	w.await("the result", func() bool { return len(g.results()) == 1 })
 	if got := g.results(); g.marked() || !strings.Contains(got[0], "guard: lease_unverified: ") {
