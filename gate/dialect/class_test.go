@@ -1,8 +1,8 @@
 package dialect
 
 import (
-	"slices"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 

@@ -66,7 +66,7 @@ func (s Step) take(value []byte) (below []byte, found bool, err error) {
 		below, found = fields[s.Key]
 		return below, found, nil
 	}
-	list, err := elements(value)
+	list, err := Elements(value)
 	if err != nil || s.Index >= len(list) {
 		return nil, false, err
 	}
@@ -83,7 +83,7 @@ func leaf(value []byte) ([]string, error) {
 		}
 		return []string{s}, nil
 	}
-	list, err := elements(value)
+	list, err := Elements(value)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func unquote(value []byte) (string, error) {
 	return string(b), nil
 }
 
-// elements returns the raw elements of an array.
-func elements(value []byte) ([][]byte, error) {
+// Elements returns the raw elements of an array, parts of value.
+func Elements(value []byte) ([][]byte, error) {
 	if kind := jsontext.Value(value).Kind(); kind != '[' {
 		return nil, fmt.Errorf("%w: want a list, got %v", ErrMalformed, kind)
 	}
