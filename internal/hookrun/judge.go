@@ -39,6 +39,10 @@ type ending struct {
 // hook's is a failure, of which its definition says what it means.
 func judge(id string, e ending) wire.HookResult {
 	r := wire.HookResult{Status: wire.HookFailed, Exit: e.exit, Signal: e.signal}
+	said, reason := wire.HookFailed, ""
+	if e.exit == 0 {
+		said, reason = decide(id, e.out)
+	}
 	switch {
 	case e.aborted:
 		r.Status, r.Reason = wire.HookAborted, "it was ended with the call"
@@ -48,6 +52,8 @@ func judge(id string, e ending) wire.HookResult {
 		r.Reason = e.err.Error()
 	case e.exit == exitDeny:
 		r.Status, r.Reason = wire.HookDenied, denial(id, string(e.err2))
+	case said == wire.HookDenied:
+		r.Status, r.Reason = said, reason
 	case e.late > 0:
 		r.Reason = fmt.Sprintf("it wasn't done within %d ms", e.late.Milliseconds())
 	case e.signal != "":
@@ -59,7 +65,7 @@ func judge(id string, e ending) wire.HookResult {
 	case e.held:
 		r.Reason = "it left something running that holds its output"
 	default:
-		r.Status, r.Reason = decide(id, e.out)
+		r.Status, r.Reason = said, reason
 	}
 	r.Reason = verdict.Cut(strings.ToValidUTF8(r.Reason, "?"), maxReason)
 	return r
