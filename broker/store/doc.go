@@ -1,13 +1,15 @@
 // Package store keeps what must outlive the broker: hashes of tokens and
-// whether they were used, sessions, the head of the audit and the hash of the
-// operators' passphrase. It is a bbolt
-// file of mode 0600 that one broker at a time holds locked.
+// whether they were used, sessions and their projects, which policy hooks are
+// trusted, the head of the audit and the hash of the operators' passphrase. It is
+// a bbolt file of mode 0600 that one broker at a time holds locked.
 //
 // Promises:
 //
 //   - A token is consumed at most once, across crashes: the look and the mark
 //     are one transaction, and ConsumeToken returns when that is on disk.
 //   - A failed attempt burns the token.
+//   - Trust is given only by who has seen every revocation of trust so far: the
+//     look and the mark are one transaction, so no revocation is ever lost.
 //   - After any failed commit the store is failed for good, since the kernel
 //     may have thrown the data away: every write returns that error until the
 //     broker is restarted into "no authority".

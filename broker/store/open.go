@@ -167,7 +167,7 @@ func (s *Store) takeIn() error {
 	if err != nil || s.readOnly {
 		return err
 	}
-	return s.db.Update(func(*bolt.Tx) error { return nil })
+	return s.db.Update(addLater)
 }
 
 // openFile opens or makes the file and refuses what nobody but this uid should

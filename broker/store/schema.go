@@ -22,30 +22,42 @@ var (
 	bucketMeta     = []byte("meta")
 	bucketTokens   = []byte("tokens")
 	bucketSessions = []byte("sessions")
+	bucketTrust    = []byte("trust")
+	bucketProjects = []byte("projects")
 
-	keySchema = []byte("schema")
-	keyKey    = []byte("input-key")
-	keyHead   = []byte("audit-head")
-	keyRuns   = []byte("runs")
+	keySchema      = []byte("schema")
+	keyKey         = []byte("input-key")
+	keyHead        = []byte("audit-head")
+	keyRuns        = []byte("runs")
+	keyRevocations = []byte("trust-revocations")
+	keyLater       = []byte("later-buckets") // there are all of laterBuckets
 )
 
-// maxEntry bounds one entry, in both directions.
+// laterBuckets came after the first release, whose files don't have them: they are
+// made when such a file is opened, and read as empty before.
+var laterBuckets = [][]byte{bucketTrust, bucketProjects}
+
+// maxEntry bounds one entry, in both directions, but for those that say otherwise.
 const maxEntry = 64 << 10
 
-func encode(v any) ([]byte, error) {
+func encode(v any) ([]byte, error) { return encodeLong(v, maxEntry) }
+
+func decode(b []byte, v any) error { return decodeLong(b, v, maxEntry) }
+
+func encodeLong(v any, most int) ([]byte, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("encoding store entry: %w", err)
 	}
-	if len(b) > maxEntry {
-		return nil, fmt.Errorf("encoding store entry: %d bytes, at most %d", len(b), maxEntry)
+	if len(b) > most {
+		return nil, fmt.Errorf("encoding store entry: %d bytes, at most %d", len(b), most)
 	}
 	return b, nil
 }
 
-func decode(b []byte, v any) error {
-	if len(b) > maxEntry {
-		return fmt.Errorf("%w: %d bytes, at most %d", ErrDamaged, len(b), maxEntry)
+func decodeLong(b []byte, v any, most int) error {
+	if len(b) > most {
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrDamaged, len(b), most)
 	}
 	if err := strictjson.Decode(b, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -114,6 +126,9 @@ func validate(tx *bolt.Tx) (key [32]byte, err error) {
 	if _, err := passphraseIn(meta); err != nil {
 		return key, err
 	}
+	if _, err := revocationsIn(meta); err != nil {
+		return key, err
+	}
 	err = tx.Bucket(bucketTokens).ForEach(func(k, v []byte) error {
 		_, err := decodeToken(k, v)
 		return err
@@ -121,8 +136,51 @@ func validate(tx *bolt.Tx) (key [32]byte, err error) {
 	if err != nil {
 		return key, err
 	}
-	return key, tx.Bucket(bucketSessions).ForEach(func(k, v []byte) error {
+	err = tx.Bucket(bucketSessions).ForEach(func(k, v []byte) error {
 		_, err := decodeSession(k, v)
 		return err
 	})
+	if err != nil {
+		return key, err
+	}
+	return key, validateLater(tx)
+}
+
+func validateLater(tx *bolt.Tx) error {
+	marked := tx.Bucket(bucketMeta).Get(keyLater) != nil
+	for _, name := range laterBuckets {
+		if marked && tx.Bucket(name) == nil {
+			return fmt.Errorf("%w: it has no bucket %q", ErrDamaged, name)
+		}
+	}
+	err := each(tx, bucketTrust, func(k, v []byte) error {
+		_, err := decodeTrust(k, v)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return each(tx, bucketProjects, func(k, v []byte) error {
+		_, err := decodeProject(k, v)
+		return err
+	})
+}
+
+// each calls f with all entries of a bucket, which need not be there.
+func each(tx *bolt.Tx, bucket []byte, f func(k, v []byte) error) error {
+	b := tx.Bucket(bucket)
+	if b == nil {
+		return nil
+	}
+	return b.ForEach(f)
+}
+
+// addLater makes the buckets that an older file doesn't have.
+func addLater(tx *bolt.Tx) error {
+	for _, name := range laterBuckets {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return fmt.Errorf("%w: making bucket %s: %w", ErrDamaged, name, err) // something else has its name
+		}
+	}
+	return tx.Bucket(bucketMeta).Put(keyLater, []byte("1"))
 }

@@ -89,7 +89,8 @@ type Register struct {
 	Command string `json:"command"`          // what will be exec'd, for people
 	// Unattended: nobody sits before the runtime, so that a gate which stays
 	// silent is a fault (launch.unproved).
-	Unattended bool `json:"unattended,omitzero"`
+	Unattended bool         `json:"unattended,omitzero"`
+	Hooks      ProjectHooks `json:"hooks,omitzero"` // of the project in Dir
 }
 
 // Document describes one context document; its bytes follow in the frame's
