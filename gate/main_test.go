@@ -25,6 +25,12 @@ import (
 var program string
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "hooks" { // a gate has become this
+		data, _ := os.ReadFile("/proc/self/status")
+		groups := regexp.MustCompile(`(?m)^Gid:\t(\d+)\t(\d+)\t(\d+)`).FindStringSubmatch(string(data))
+		fmt.Print(strings.Join(groups[1:], " "))
+		syscall.Exit(2)
+	}
 	switch os.Getenv("GATE_TEST_CHILD") {
 	case "panic":
 		syscall.Exit(run(func(call, []byte) (reply, string) { panic("test") }))
