@@ -31,6 +31,8 @@ func TestProtocolDocumentHasTheBytes(t *testing.T) {
 		}),
 		"control": wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: []byte(`{"verb":"status"}`)}),
 		"answer":  wire.AppendReply(nil, wire.Reply{Kind: wire.KindAnswer, Exit: 2, Out: []byte(`{}`), Err: []byte("no")}),
+		"hooks":   wire.HooksFrame(),
+		"ready":   wire.AppendRequest(nil, wire.Request{Kind: wire.KindHooksReady}),
 	}
 	for _, m := range example.FindAllStringSubmatch(string(text), -1) {
 		name, shown := m[1], []byte(nil)
