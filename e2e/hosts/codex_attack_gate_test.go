@@ -138,12 +138,7 @@ func TestCodexPlantsHook(t *testing.T) {
 		w.codexScript(more, fakemodel.Script{
 			Steps: []fakemodel.Step{
 				wrap(w.shell("cp " + plant + "/* ~/.codex/")), fakemodel.Use("spawn_agent", `{"message":"HELPER: go"}`),
-				func(ctx context.Context, _ *fakemodel.Request) (fakemodel.Turn, error) {
-					for len(w.Model.Results()) < 3 && ctx.Err() == nil {
-						time.Sleep(20 * time.Millisecond)
-					}
-					return fakemodel.Turn{Text: "done"}, ctx.Err()
-				},
+				w.helped(3),
 			},
 			Others: []fakemodel.Conversation{{Name: "helper", Match: fakemodel.Prompted("HELPER:"), Steps: []fakemodel.Step{w.shell("true")}}},
 		})

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -147,7 +148,7 @@ func TestCodexAttackSubagent(t *testing.T) {
 	codexHole("model_spawn_agent", "a subagent makes the call in another conversation", "closed", "the gate is asked about its calls too").report(t)
 	play := func(w *world, wrap, late func(fakemodel.Step) fakemodel.Step) {
 		w.codexScript("", fakemodel.Script{
-			Steps:  []fakemodel.Step{wrap(fakemodel.Use("spawn_agent", `{"message":"HELPER: go"}`)), fakemodel.Use("wait_agent", `{"ids":["x"],"timeout_ms":10000}`), w.shell("sleep 1")},
+			Steps:  []fakemodel.Step{wrap(fakemodel.Use("spawn_agent", `{"message":"HELPER: go"}`)), w.helped(2)},
 			Others: []fakemodel.Conversation{{Name: "helper", Match: fakemodel.Prompted("HELPER:"), Steps: []fakemodel.Step{late(w.mark())}}},
 		})
 	}
@@ -155,27 +156,25 @@ func TestCodexAttackSubagent(t *testing.T) {
 	w := newWorld(t)
 	w.forCodex()
 	play(w, same, same)
-	w.Until = w.marked
-	w.codex()
+	if w.ok(w.codex()); !w.marked() {
+		t.Fatalf("without guard it has no effect: %q", w.results())
+	}
 	g := newCodex(t, "")
 	play(g.world, func(s fakemodel.Step) fakemodel.Step { return between(g.approve, s) }, func(s fakemodel.Step) fakemodel.Step { return between(g.revoke, s) })
-	done := func() bool {
-		for _, r := range g.Model.Results() {
-			if r.Conversation == "helper" {
-				return true
-			}
-		}
-		return g.marked()
+	g.ok(g.launchCodex())
+	if got := g.results(); g.marked() || len(got) != 2 || !strings.Contains(got[1], "guard: lease_revoked: ") {
+		t.Errorf("marked %v, the model was told %q", g.marked(), got)
 	}
-	g.Until = done
-	g.launchCodex()
-	for _, r := range g.Model.Results() {
-		if r.Conversation == "helper" && !strings.Contains(r.Text, "guard: lease_revoked: ") {
-			t.Errorf("the subagent was told %q", r.Text)
+}
+
+// helped is a step that ends the turn once so many results are there, those of
+// other conversations among them: the client would end before its subagents.
+func (w *world) helped(results int) fakemodel.Step {
+	return func(ctx context.Context, _ *fakemodel.Request) (fakemodel.Turn, error) {
+		for len(w.Model.Results()) < results && ctx.Err() == nil {
+			time.Sleep(20 * time.Millisecond)
 		}
-	}
-	if g.marked() {
-		t.Error("the subagent's call ran")
+		return fakemodel.Turn{Text: "done"}, ctx.Err()
 	}
 }
 
