@@ -47,7 +47,6 @@ func reads(w *world) []fakemodel.Step {
 
 // TestPiAttackProject: what a project can bring along, once it was trusted.
 func TestPiAttackProject(t *testing.T) {
-	t.Parallel()
 	const trusted = `{"HERE/project":true}`
 	const extension = "project/.pi/extensions/NAME.js"
 	piAttacks(t, []piAttack{
@@ -90,7 +89,6 @@ func TestPiAttackProject(t *testing.T) {
 // TestPiAttackUser: what stands in the user's own configuration, which an
 // approved call may have written.
 func TestPiAttackUser(t *testing.T) {
-	t.Parallel()
 	const settings = agentDir + "/settings.json"
 	const extension = agentDir + "/extensions/NAME.js"
 	piAttacks(t, []piAttack{
@@ -129,7 +127,6 @@ func TestPiAttackUser(t *testing.T) {
 
 // TestPiAttackEnvironment: variables that reach Pi, its node, or what it starts.
 func TestPiAttackEnvironment(t *testing.T) {
-	t.Parallel()
 	piAttacks(t, []piAttack{
 		{hole: hole{ID: "env_agent_dir", What: "PI_CODING_AGENT_DIR leads Pi to another configuration, without a hook of the user's", By: byDropped},
 			plant: func(w *world) {
