@@ -81,7 +81,7 @@ checkpoint of every machine that the call names has been read back.`,
 		commands []*cobra.Command
 	}{
 		{"Sessions:", []*cobra.Command{c.launch(), c.status(), c.approve(), c.revoke(), c.verify(), c.promote(), c.mcp()}},
-		{"Records and checks:", []*cobra.Command{c.log(), c.audit(), c.explain(), c.checkpoint(), c.doctor(), c.hooks()}},
+		{"Records and checks:", []*cobra.Command{c.log(), c.audit(), c.explain(), c.checkpoint(), c.doctor(), c.hooks(), c.catalog()}},
 		{"Setting up and trying out:", []*cobra.Command{c.broker(), c.init(), c.uninstall(), c.demo(), c.zvmSim(), c.completion(), c.version()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.title, Title: part.title})

@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/verdict"
@@ -74,30 +73,14 @@ Inside a session it explains that session's own calls, and leaves the ZVM alone.
 
 // readInput reads the arguments of a call, within what the broker takes.
 func (c Command) readInput(path string) ([]byte, error) {
-	var from io.Reader
-	switch path {
-	case "":
+	if path == "" {
 		return []byte("{}"), nil
-	case "-":
-		from = c.Stdin
-	default:
-		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOCTTY, 0) // #nosec G304 -- the user names it
-		if err != nil {
-			return nil, fmt.Errorf("reading --input: %w", err)
-		}
-		defer f.Close()
-		from = f
 	}
-	text, err := io.ReadAll(io.LimitReader(from, wire.MaxContext+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("reading --input: %w", err)
-	case len(text) > wire.MaxContext:
-		return nil, usagef("--input %q holds more than %d bytes, which is no call that can be explained", path, wire.MaxContext)
-	case len(text) == 0:
-		return nil, &failure{ExitUsage, errors.New("--input is empty; write one JSON object, {} for a call without arguments")}
+	text, err := c.readUpTo("--input", path, wire.MaxContext)
+	if err == nil && len(text) == 0 {
+		err = &failure{ExitUsage, errors.New("--input is empty; write one JSON object, {} for a call without arguments")}
 	}
-	return text, nil
+	return text, err
 }
 
 func (c Command) printExplained(w io.Writer, e *wire.Explained) {
