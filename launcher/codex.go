@@ -56,7 +56,7 @@ func (c *codex) prepare() error {
 		return err
 	}
 	c.env.Vars = append(c.env.Vars, vars...)
-	if c.user, err = host.LoadCodex(c.env.Get, c.use.Profiles); err != nil {
+	if c.user, err = host.LoadCodex(c.env.Get, c.use.Profiles, c.config.Session.EnvPass); err != nil {
 		return err
 	}
 	c.client, err = host.Find(host.Search{Program: host.CodexProgram, Path: c.lookup("PATH"), Home: c.lookup("HOME"), Self: c.programs.Guard, File: c.File})

@@ -35,9 +35,13 @@ var codexFlags = []string{
 	// a call that no hook sees.
 	"--config=features.plugins=false",
 	"--config=features.image_generation=false",
+	// A skill may say which servers it needs, a project's too: they are installed,
+	// for all sessions to come, and started.
+	"--config=features.skill_mcp_dependency_install=false",
 	// A snapshot of the user's shell runs their .bashrc unasked at the start, and
 	// notify a program after each turn, both with the line that only hooks may have.
 	"--config=features.shell_snapshot=false",
+	"--config=features.shell_snapshot_v2=false",
 	"--config=notify=[]",
 }
 

@@ -83,7 +83,7 @@ hooks = [{type = "command", command = "two"}]
 		"other.config.toml": "[projects.\"/e\"]\ntrust_level = \"trusted\"\n",
 		"hooks.json":        `{"hooks":{"SessionStart":[{"hooks":[{"type":"command"}]}]}}`,
 	})
-	u, err := LoadCodex(env, []string{"work"})
+	u, err := LoadCodex(env, []string{"work"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,16 +121,47 @@ func TestT2_CodexMalformed(t *testing.T) {
 		"too long":      {"config.toml", strings.Repeat("#\n", maxSettings), "more than"},
 	} {
 		env, _ := codexHome(t, map[string]string{c.file: c.text})
-		if _, err := LoadCodex(env, []string{"work"}); err == nil || !strings.Contains(err.Error(), string(verdict.ConfigInvalid)) || !strings.Contains(err.Error(), c.word) {
+		if _, err := LoadCodex(env, []string{"work"}, nil); err == nil || !strings.Contains(err.Error(), string(verdict.ConfigInvalid)) || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	env, _ := codexHome(t, map[string]string{"hooks.json": "{not json"})
-	if u, err := LoadCodex(env, nil); err != nil || len(u.Hooks) != 0 {
+	if u, err := LoadCodex(env, nil, nil); err != nil || len(u.Hooks) != 0 {
 		t.Errorf("a broken hooks.json: %+v, %v", u, err)
 	}
-	if _, err := LoadCodex(func(string) string { return "" }, nil); err == nil {
+	if _, err := LoadCodex(func(string) string { return "" }, nil, nil); err == nil {
 		t.Error("without HOME the configuration was found")
+	}
+}
+
+// TestCodexDotenv: the client puts its .env over the environment that guard gave
+// it, so nothing may stand there that could answer a hook or lead it elsewhere.
+func TestCodexDotenv(t *testing.T) {
+	pass := []string{"MY_REGION", "PATH"}
+	for text, word := range map[string]string{ // of the error; empty: there is none
+		"# PATH=/x\n\n  OPENAI_API_KEY=k\nexport AZURE_OPENAI_API_KEY='k'\r\nhttps_proxy=p\nMY_REGION=eu\n": "",
+		"OPENAI_API_KEY=k\nPATH=/x:/usr/bin": "line 2 sets PATH",
+		" export\tBASH_ENV = /x":             "line 1 sets BASH_ENV",
+		"LD_PRELOAD_TOKEN=/x.so":             "line 1 sets LD_PRELOAD_TOKEN",
+		"SHELL=/x":                           "line 1 sets SHELL",
+		"GIT_SSH_COMMAND=/x":                 "line 1 sets GIT_SSH_COMMAND",
+		"NOBODY_KNOWS=1":                     "add it to session.env_pass",
+		"X_TOKEN='a\nHOME=/x\nb'":            "line 2 sets HOME",
+		"X_TOKEN='a\nb'":                     "line 2 is no NAME=value",
+		"\ufeffPATH=/x":                      "line 1 is no NAME=value",
+		"PATH":                               "line 1 is no NAME=value",
+	} {
+		env, dir := codexHome(t, map[string]string{".env": text})
+		u, err := LoadCodex(env, nil, pass)
+		if word == "" {
+			if digested := slices.ContainsFunc(u.Files, func(f Managed) bool { return f.Path == filepath.Join(dir, ".env") }); err != nil || !digested {
+				t.Errorf("%q: %v; in the proof's digest: %v", text, err, digested)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), string(verdict.ConfigInvalid)) || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q: %v, want %q", text, err, word)
+		}
 	}
 }
 
@@ -218,7 +249,8 @@ func TestCodexArguments(t *testing.T) {
 	}
 	for _, word := range []string{
 		"--no-daemon", "--config=features.daemon_auto_start=false", "--config=features.hooks=true", "--config=features.unified_exec_tty=false", "--config=features.plugins=false",
-		"--config=features.image_generation=false", "--config=features.shell_snapshot=false", "--config=notify=[]", `--config=sandbox_mode="read-only"`,
+		"--config=features.image_generation=false", "--config=features.shell_snapshot=false", "--config=features.shell_snapshot_v2=false",
+		"--config=features.skill_mcp_dependency_install=false", "--config=notify=[]", `--config=sandbox_mode="read-only"`,
 	} {
 		if !slices.Contains(args, word) {
 			t.Errorf("%s is not among %q", word, args)

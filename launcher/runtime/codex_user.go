@@ -50,8 +50,9 @@ type codexConfig struct {
 }
 
 // LoadCodex reads the configuration of the client's user, with the profiles that
-// the arguments name. A file that the client would choke on ends the launch.
-func LoadCodex(env func(string) string, profiles []string) (CodexUser, error) {
+// the arguments name. A file that the client would choke on ends the launch, and so
+// does a variable of its .env that isn't among pass and that guard keeps out.
+func LoadCodex(env func(string) string, profiles, pass []string) (CodexUser, error) {
 	home := cmp.Or(env("CODEX_HOME"), filepath.Join(env("HOME"), ".codex"))
 	if !filepath.IsAbs(home) {
 		return CodexUser{}, refuse(verdict.ConfigInvalid, "looking for the configuration of Codex in", home, "the directory is not absolute", "set HOME to one that begins with /")
@@ -72,6 +73,9 @@ func LoadCodex(env func(string) string, profiles []string) (CodexUser, error) {
 		}
 	}
 	if err := u.hooksFile(filepath.Join(home, "hooks.json")); err != nil {
+		return CodexUser{}, err
+	}
+	if err := u.dotenv(filepath.Join(home, ".env"), pass); err != nil {
 		return CodexUser{}, err
 	}
 	for _, path := range []string{CodexRequirements, codexManaged} {
