@@ -33,11 +33,12 @@ func (t Trust) Key() string { return t.Definition.Key(t.Identity) }
 // Hash names what is trusted, bytes included.
 func (t Trust) Hash() string { return t.Definition.Hash(t.Identity, t.Files) }
 
-// Bounds of what is trusted.
+// MaxReplaced is how many keys one trust may take the place of.
+const MaxReplaced = 16
+
 const (
-	maxTrusts   = 4096
-	maxReplaced = 16
-	maxTrust    = 2 << 20 // bytes of an entry: a definition is as long as its file may be
+	maxTrusts = 4096
+	maxTrust  = 2 << 20 // bytes of an entry: a definition is as long as its file may be
 )
 
 var (
@@ -57,7 +58,7 @@ func (t Trust) check() error {
 		return fmt.Errorf("definition %q of source %q can't belong to %q", d.ID, d.Source, t.Identity)
 	case d.ID == "" || d.Matcher == "" || d.Command == "" || d.TimeoutMS <= 0:
 		return errors.New("the definition is not whole")
-	case len(t.Files) == 0 || t.Files[0].Arg != 0 || len(t.Replaced) > maxReplaced:
+	case len(t.Files) == 0 || t.Files[0].Arg != 0 || len(t.Replaced) > MaxReplaced:
 		return errors.New("the command's digest is missing")
 	}
 	for i, f := range t.Files {

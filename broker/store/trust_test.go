@@ -95,7 +95,7 @@ func TestM12_TrustIsWhole(t *testing.T) {
 		"digest cut off":           func(r *Trust) { r.Files[0].SHA256 = "00" },
 		"digest of no argument":    func(r *Trust) { r.Files[1].Arg = 2 },
 		"digests in disorder":      func(r *Trust) { r.Files[1].Arg = 0 },
-		"too much replaced":        func(r *Trust) { r.Replaced = make([]string, maxReplaced+1) },
+		"too much replaced":        func(r *Trust) { r.Replaced = make([]string, MaxReplaced+1) },
 		"longer than any file":     func(r *Trust) { r.Definition.Command += strings.Repeat("x", maxTrust) },
 	} {
 		r := testTrust("a", 0)
