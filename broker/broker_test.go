@@ -44,6 +44,7 @@ type fixture struct {
 
 	failing bool           // its disk has failed, and it has to say so when it ends
 	options func(*Options) // what a test wants otherwise; nil: nothing
+	prepare func(*Broker)  // likewise, before it runs
 	manager *fakeScopes    // makes cgroups; nil: nobody does
 }
 
@@ -100,16 +101,24 @@ func (s *stubZVM) Forget(string) {}
 
 func newFixture(t *testing.T, change func(*config.Config), options ...func(*Options)) *fixture {
 	t.Helper()
+	f := bareFixture(t)
+	for _, o := range options {
+		f.options = o
+	}
+	f.start(change)
+	return f
+}
+
+// bareFixture is a fixture without a broker.
+func bareFixture(t *testing.T) *fixture {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "guard-b-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	f := &fixture{t: t, dir: dir, zvm: &stubZVM{}, clock: clock.NewFake(clock.Instant(time.Hour), time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC))}
-	for _, o := range options {
-		f.options = o
-	}
-	f.start(change)
+	f.stop = func() {}
 	t.Cleanup(func() { f.stop() })
 	return f
 }
@@ -134,6 +143,9 @@ func (f *fixture) start(change func(*config.Config)) {
 	}
 	f.Broker, err = Start(opt)
 	f.must(err)
+	if f.prepare != nil {
+		f.prepare(f.Broker)
+	}
 	if f.manager != nil {
 		f.fences.manager, f.fences.patience = f.manager, time.Second
 	}
@@ -173,6 +185,9 @@ func (f *fixture) dial() net.Conn {
 // register makes this process the anchor of a session that has been launched.
 func (f *fixture) register(r wire.Register) (wire.Session, *wire.Error) {
 	f.t.Helper()
+	if r.Hooks.State == "" {
+		r.Hooks.State = wire.ProjectAbsent
+	}
 	text, err := json.Marshal(wire.Control{Verb: wire.VerbRegister, Register: &r})
 	f.must(err)
 	conn := f.dial()
