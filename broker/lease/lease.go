@@ -72,7 +72,7 @@ const (
 var causeNames = [...]string{
 	Never: "never verified", Begun: "a verification has begun", Expired: "its time is over",
 	TokenLapsed: "its token was not used in time", PromotionFailed: "its promotion failed",
-	Revoked: "an operator revoked it", Observed: "the host told of lost context",
+	Revoked: "an operator revoked it", Observed: "its context may be lost: the host told so, or could not be heard",
 	Replaced: "a new generation began", AnchorGone: "the session has ended",
 	Restarted: "the broker restarted", Replayed: "a used token was presented again", Alarmed: "an alarm was raised",
 	Reloaded: "the configuration has changed", Parted: "the host has taken down what asks the gate",
