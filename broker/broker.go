@@ -66,28 +66,29 @@ type Broker struct {
 	started time.Time
 	key     [32]byte
 
-	current  atomic.Pointer[settings] // of guard.toml as last read
-	reload   sync.Mutex               // one at a time
-	refused  atomic.Pointer[string]   // why the last reload kept the old settings; nil: it didn't
-	store    *store.Store
-	audit    *audit.Writer
-	floods   *audit.Coalescer
-	sessions *session.Registry
-	owners   *subuid.Table // of subordinate uids
-	turn     atomic.Uint32 // counts connections, see staggered
-	answered atomic.Uint32 // counts the broker's own knocks that it has seen
-	most     int           // sessions, since memory was given back: sweep's own
-	lock     *runLock
-	ended    *ended
-	endings  *endings
-	fences   *fences
-	proofs   *proofs
-	asides   []string      // damaged stores that lie beside the good one
-	gate     string        // the installed gate
-	guard    string        // the installed guard, which runs policy hooks
-	hooks    policy.Hooks  // which policy hooks a call meets; nil: there are none
-	runners  runners       // that run some now
-	since    clock.Instant // when this broker started
+	current     atomic.Pointer[settings] // of guard.toml as last read
+	reload      sync.Mutex               // one at a time
+	refused     atomic.Pointer[string]   // why the last reload kept the old settings; nil: it didn't
+	store       *store.Store
+	audit       *audit.Writer
+	floods      *audit.Coalescer
+	sessions    *session.Registry
+	owners      *subuid.Table // of subordinate uids
+	turn        atomic.Uint32 // counts connections, see staggered
+	answered    atomic.Uint32 // counts the broker's own knocks that it has seen
+	most        int           // sessions, since memory was given back: sweep's own
+	lock        *runLock
+	ended       *ended
+	endings     *endings
+	fences      *fences
+	proofs      *proofs
+	asides      []string            // damaged stores that lie beside the good one
+	gate        string              // the installed gate
+	guard       string              // the installed guard, which runs policy hooks
+	hooks       policy.Hooks        // which policy hooks a call meets; nil: there are none
+	definitions *policy.Definitions // they come from, and who trusts them
+	runners     runners             // that run some now
+	since       clock.Instant       // when this broker started
 
 	passphrases *passphrase.Checker
 	ownerFault  atomic.Pointer[string] // why some owners can't be told; empty: all can
@@ -138,6 +139,10 @@ func Start(opt Options) (_ *Broker, err error) {
 	if err = b.openState(); err != nil {
 		return nil, err
 	}
+	if b.definitions, err = policy.New(userHooks(opt.Paths.Config), opt.UID, opt.Clock, b.store); err != nil {
+		return nil, err
+	}
+	b.hooks = b.definitions
 	limits := opt.Config.Limits
 	b.sessions = session.NewRegistry(limits.SessionsPerUID)
 	places := connections()

@@ -40,6 +40,12 @@ func (m memory) part(t tree, h wire.Header) (p *pool, limit int) {
 // isSmall says whether a request is as small as nearly all are.
 func isSmall(h wire.Header) bool { return h.BodyLen <= smallBody }
 
+// mayRegister says whether a request from outside may be a registration, which
+// brings a project's policy hooks.
+func mayRegister(h wire.Header) bool {
+	return h.Kind == wire.KindControl && h.BodyLen <= wire.MaxProject
+}
+
 // Why a request is not read.
 var (
 	errBusy    = errors.New("the payloads in flight fill the broker's memory, or the share of it that one user or session has")
@@ -51,7 +57,7 @@ var (
 // returns what was taken. Of who is in no session nothing large is read: they are
 // denied whatever it says.
 func (b *Broker) receive(conn *peer.Conn, t tree, h wire.Header) (req wire.Request, give func(), err error) {
-	if t.session == nil && !isSmall(h) {
+	if t.session == nil && !isSmall(h) && !mayRegister(h) {
 		b.drain(conn, h, bodyTime)
 		return wire.Request{}, nil, errOutside
 	}

@@ -40,8 +40,8 @@ func (b *Broker) serveControl(ctx context.Context, conn *peer.Conn, g guest, h w
 		b.result(conn, wire.Result{Error: wireError(verdict.BadRequest, "reading", "the request", err.Error(), "use the guard that belongs to this broker")})
 		return
 	}
-	if ctl.Verb == wire.VerbRegister && ctl.Register != nil && len(req.Body) == 0 {
-		b.serveRegister(ctx, conn, p, *ctl.Register)
+	if ctl.Verb == wire.VerbRegister && ctl.Register != nil {
+		b.serveRegister(ctx, conn, p, *ctl.Register, req.Body)
 		return
 	}
 	verbCtx, cancel := context.WithTimeout(ctx, verbTime)
@@ -72,25 +72,28 @@ func (b *Broker) sessionVerb(ctx context.Context, p peer.Peer, ctl wire.Control,
 // serveRegister makes the connecting process the anchor of a new session. The
 // connection stays open until the process execs its runtime, which closes it:
 // that is how the broker learns of the moment.
-func (b *Broker) serveRegister(ctx context.Context, conn *peer.Conn, p peer.Peer, r wire.Register) {
+func (b *Broker) serveRegister(ctx context.Context, conn *peer.Conn, p peer.Peer, r wire.Register, project []byte) {
 	verbCtx, cancel := context.WithTimeout(ctx, verbTime)
 	defer cancel()
-	s, werr := b.register(verbCtx, p, r)
+	s, werr := b.register(verbCtx, p, r, project)
 	if werr != nil {
 		b.recordOften(audit.Record{Event: audit.EventSession, Code: werr.Code, Reason: werr.Message, CallerPID: p.PID()})
 		b.result(conn, wire.Result{Error: werr})
 		return
 	}
 	view := s.View(b.opt.Clock.Now())
-	b.result(conn, wire.Result{Session: &view, Launch: &wire.Launch{Nonce: s.Nonce, Server: s.Server}})
+	b.result(conn, wire.Result{Session: &view, Launch: &wire.Launch{Nonce: s.Nonce, Server: s.Server}, Warnings: b.definitions.Warn(s.ID, s.Generation)})
 	b.awaitExec(ctx, conn, s)
 }
 
 // register checks what a launcher asks for and adds the session. The record is
 // on disk before the launcher hears of it.
-func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*session.Session, *wire.Error) {
+func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register, project []byte) (*session.Session, *wire.Error) {
 	if !runtimes.Valid(r.Runtime) || !filepath.IsAbs(r.Dir) || len(r.Dir) > 4096 || len(r.Command) > 4096 {
 		return nil, wireError(verdict.BadRequest, "registering", verdict.Object(r.Runtime), "runtime, directory or command is not well formed", "guard launch --help")
+	}
+	if werr := checkProject(r.Hooks, project); werr != nil {
+		return nil, werr
 	}
 	privileged, err := p.Process().Privileged()
 	if err != nil {
@@ -122,7 +125,7 @@ func (b *Broker) register(ctx context.Context, p peer.Peer, r wire.Register) (*s
 		return nil, werr
 	}
 	s.Start(false, false)
-	if werr := b.addSession(ctx, s); werr != nil {
+	if werr := b.addSession(ctx, s, store.Project{Hooks: r.Hooks, Text: project}); werr != nil {
 		_ = anchor.Close()
 		return nil, werr
 	}
@@ -156,9 +159,13 @@ func (b *Broker) resume(s *session.Session, id string) *wire.Error {
 
 // addSession makes the session known, then durable. A session whose record
 // can't be written is taken back.
-func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error {
+func (b *Broker) addSession(ctx context.Context, s *session.Session, project store.Project) *wire.Error {
 	pid := "pid " + itoa(s.Anchor.PID())
+	b.adopt(s, project)
 	err := b.sessions.Add(s)
+	if err != nil {
+		b.definitions.Forget(s.ID, s.Generation)
+	}
 	switch {
 	case errors.Is(err, session.ErrNested) || errors.Is(err, session.ErrTaken):
 		return wireError(verdict.NestedLaunch, "registering", pid, "it already is inside a session", "launch from outside the session")
@@ -167,8 +174,9 @@ func (b *Broker) addSession(ctx context.Context, s *session.Session) *wire.Error
 	case err != nil:
 		return wireError(verdict.Internal, "registering", pid, err.Error(), "launch again")
 	}
-	if err := b.putSession(ctx, s); err != nil {
+	if err := b.storeSession(ctx, s, project); err != nil {
 		b.sessions.Remove(s)
+		b.definitions.Forget(s.ID, s.Generation)
 		return wireError(verdict.StoreFailed, "registering", s.ID, err.Error(), "make room for the state directory, then: guard broker restart")
 	}
 	b.ended.forget(s.ID)
@@ -198,6 +206,12 @@ func (b *Broker) awaitExec(ctx context.Context, conn *peer.Conn, s *session.Sess
 		}
 		b.record(b.sessionEvent(s, "launched", ""))
 	}
+}
+
+// storeSession stores a new session with its project.
+func (b *Broker) storeSession(ctx context.Context, s *session.Session, project store.Project) error {
+	defer s.Save()()
+	return b.store.AddSession(ctx, b.sessionRecord(s), project)
 }
 
 // putSession stores what is known of the session by now.

@@ -36,6 +36,7 @@ func (b *Broker) Reload() error {
 		return err
 	}
 	b.refused.Store(nil)
+	b.definitions.Renew()
 	why := "guard.toml says the same as before"
 	if changed {
 		why = "guard.toml has changed"

@@ -120,12 +120,22 @@ func (b *Broker) perform(ctx context.Context, p peer.Peer, groups []uint32, was 
 		return b.askZVM(ctx, p, ctl, body)
 	default:
 	}
-	r := b.verb(ctx, ctl, body)
+	r := b.operatorVerb(ctx, p, ctl, body)
 	if r.Error != nil && r.Error.Code == string(verdict.PassphraseWrong) {
 		b.recordOften(audit.Record{Event: audit.EventBroker, Code: r.Error.Code, CallerPID: p.PID(),
 			Reason: "verb " + verdict.Object(string(ctl.Verb)) + " for " + verdict.Object(ctl.Session)})
 	}
 	return r
+}
+
+// operatorVerb runs a verb of a proved operator.
+func (b *Broker) operatorVerb(ctx context.Context, p peer.Peer, ctl wire.Control, body []byte) wire.Result {
+	switch ctl.Verb {
+	case wire.VerbHooks, wire.VerbHooksTrust, wire.VerbHooksRevoke:
+		return b.hooksVerb(ctx, p, ctl, body)
+	default:
+		return b.verb(ctx, ctl, body)
+	}
 }
 
 func (b *Broker) notOperator(p peer.Peer, ctl wire.Control, cause string) wire.Result {

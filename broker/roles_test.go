@@ -216,7 +216,7 @@ func TestSystemModeSessionsUser(t *testing.T) {
 	}
 	register := func(uid uint32) (string, *asker) {
 		t.Helper()
-		res, p := as(t, operator(uid), f.opt.Paths.BrokerSocket, wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: "exec", Dir: "/", Command: "test"}})
+		res, p := as(t, operator(uid), f.opt.Paths.BrokerSocket, wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: "exec", Dir: "/", Command: "test", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}})
 		if res.Error != nil {
 			t.Fatal(res.Error)
 		}
@@ -264,7 +264,7 @@ func TestSystemModeSessionsUser(t *testing.T) {
 	f.stop()
 	f.startSystem(f.opt)
 	after("the next boot", "")
-	if res, _ := as(t, syscall.Credential{}, f.opt.Paths.BrokerSocket, wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: "exec", Dir: "/"}}); codeOf(res) != verdict.RootSession {
+	if res, _ := as(t, syscall.Credential{}, f.opt.Paths.BrokerSocket, wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: "exec", Dir: "/", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}}); codeOf(res) != verdict.RootSession {
 		t.Errorf("a session of root: %v", res.Error)
 	}
 }

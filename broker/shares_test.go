@@ -37,7 +37,7 @@ func TestActorProcess(t *testing.T) {
 		said := ""
 		switch in.Text() {
 		case "register":
-			said = actControl(t, socket, wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: "exec", Dir: "/", Command: "test"}})
+			said = actControl(t, socket, wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: "exec", Dir: "/", Command: "test", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}})
 		case "flood":
 			held = append(held, actFlood(t, socket)...)
 		case "ask":

@@ -9,6 +9,7 @@ import (
 
 	"leaseguard.internal/broker/lease"
 	"leaseguard.internal/broker/session"
+	"leaseguard.internal/broker/store"
 	"leaseguard.internal/internal/clock"
 )
 
@@ -35,6 +36,7 @@ func (b *Broker) exited(s *session.Session) {
 	b.record(b.sessionEvent(s, "ended", "the anchor has exited"))
 	b.over(b.sessionRecord(s), s.User())
 	b.sessions.Remove(s)
+	b.disown(s.ID, s.Generation)
 	b.dropAnchor(s)
 	b.endings.forget(s)
 	s.Release()
@@ -126,6 +128,11 @@ func (b *Broker) restore() error {
 	if err != nil {
 		return err
 	}
+	projects, err := b.store.Projects()
+	if err != nil {
+		return err
+	}
+	defer b.disownOthers(projects)
 	for _, r := range records {
 		anchor, err := b.reopen(r)
 		user := b.owners.Owner(r.UID)
@@ -148,6 +155,11 @@ func (b *Broker) restore() error {
 		if r.Alarm != "" {
 			s.Lock(r.Alarm)
 		}
+		project := projects[r.ID]
+		if project.Generation != r.Generation {
+			project = store.Project{} // of an older guard, which didn't ask
+		}
+		b.adopt(s, project)
 		if err := b.sessions.Add(s); err != nil {
 			b.opt.Log.Warn("restoring a session", "session", r.ID, "error", err)
 			b.over(r, user)

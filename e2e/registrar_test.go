@@ -22,7 +22,7 @@ func registrar() error {
 	if err != nil {
 		return err
 	}
-	_, conn, err := client.Register(context.Background(), p, wire.Register{Runtime: "exec", Dir: "/", Command: "registrar"})
+	_, conn, err := client.Register(context.Background(), p, wire.Register{Runtime: "exec", Dir: "/", Command: "registrar", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}, nil)
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,9 @@ func (l Launch) register(ctx context.Context, reg wire.Register) (wire.Result, n
 		return wire.Result{}, nil, fmt.Errorf("becoming the reaper of the session's orphans: %w", err)
 	}
 	reg.Resume, reg.Dir, reg.Command = l.Resume, dir, strings.ToValidUTF8(reg.Command, "?")
-	res, conn, err := client.Register(ctx, l.Paths, reg)
+	var project []byte
+	reg.Hooks, project = client.ReadProject(dir)
+	res, conn, err := client.Register(ctx, l.Paths, reg, project)
 	if err != nil {
 		return wire.Result{}, nil, err
 	}

@@ -228,7 +228,7 @@ func TestExec(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 42 {
 		t.Errorf("the launched process ended with %v, want the runtime's own 42; stderr: %s", err, &stderr)
 	}
-	if want := (wire.Register{Runtime: "exec", Resume: "s0", Dir: f.dir, Command: f.runtime}); reg != want {
+	if want := (wire.Register{Runtime: "exec", Resume: "s0", Dir: f.dir, Command: f.runtime, Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}); reg != want {
 		t.Errorf("registered %+v, want %+v", reg, want)
 	}
 	if !strings.Contains(stderr.String(), "warning: nothing is enforced") {

@@ -59,7 +59,7 @@ func host(stdin io.Reader, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, conn, err := client.Register(context.Background(), p, wire.Register{Runtime: "claude", Dir: "/", Command: "bench"})
+	_, conn, err := client.Register(context.Background(), p, wire.Register{Runtime: "claude", Dir: "/", Command: "bench", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}, nil)
 	if err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func control(ctl wire.Control, body ...byte) string {
 }
 
 func register(runtime string) string {
-	return control(wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: runtime, Dir: "/", Command: "an attack"}})
+	return control(wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: runtime, Dir: "/", Command: "an attack", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}})
 }
 
 func approve(session string) string {

@@ -52,7 +52,7 @@ func playHost() error {
 	if err != nil {
 		return err
 	}
-	res, conn, err := client.Register(context.Background(), p, wire.Register{Runtime: "claude", Dir: "/", Command: "host"})
+	res, conn, err := client.Register(context.Background(), p, wire.Register{Runtime: "claude", Dir: "/", Command: "host", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}, nil)
 	if err != nil {
 		return err
 	}

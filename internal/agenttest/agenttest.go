@@ -104,6 +104,9 @@ func (a *Agent) Kill() {
 
 // Register makes the agent the anchor of a session that is launched right away.
 func (a *Agent) Register(p paths.Paths, r wire.Register) (wire.Session, error) {
+	if r.Hooks.State == "" {
+		r.Hooks.State = wire.ProjectAbsent
+	}
 	got, err := a.do(order{Paths: p, Register: &r})
 	switch {
 	case err != nil:

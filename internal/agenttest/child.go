@@ -68,7 +68,7 @@ func obey(o order) answer {
 
 // register becomes an anchor. Closing the connection is what exec does.
 func register(ctx context.Context, o order, a *answer) error {
-	res, conn, err := client.Register(ctx, o.Paths, *o.Register)
+	res, conn, err := client.Register(ctx, o.Paths, *o.Register, nil)
 	if errors.As(err, &a.Refused) {
 		return nil
 	}

@@ -139,14 +139,16 @@ func heard(p paths.Paths, err error) error {
 // Register asks broker.sock for a session whose anchor is this process. The
 // caller keeps the connection open until it execs: its end is how the broker
 // learns that the runtime runs.
-func Register(ctx context.Context, p paths.Paths, reg wire.Register) (wire.Result, net.Conn, error) {
+//
+// project are the bytes of the project's policy hooks, if reg says that there are.
+func Register(ctx context.Context, p paths.Paths, reg wire.Register, project []byte) (wire.Result, net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	conn, err := peer.Dial(ctx, p.BrokerSocket, p.BrokerUID)
 	if err != nil {
 		return wire.Result{}, nil, err
 	}
-	res, err := exchange(ctx, conn, wire.Control{Verb: wire.VerbRegister, Register: &reg}, nil)
+	res, err := exchange(ctx, conn, wire.Control{Verb: wire.VerbRegister, Register: &reg}, project)
 	if err == nil && (res.Session == nil || res.Session.ID == "" || res.Session.Generation == 0) {
 		err = fmt.Errorf("%w: registration without session id and generation", ErrAnswer)
 	}

@@ -215,7 +215,7 @@ func TestRegister(t *testing.T) {
 		_, err := conn.Read(make([]byte, 1))
 		closed <- err
 	})
-	res, conn, err := Register(context.Background(), p, wire.Register{Runtime: "exec", Dir: "/", Command: "/bin/true"})
+	res, conn, err := Register(context.Background(), p, wire.Register{Runtime: "exec", Dir: "/", Command: "/bin/true"}, nil)
 	if err != nil || res.Session.ID != "s1" {
 		t.Fatalf("Register = %+v, %v", res, err)
 	}
@@ -242,7 +242,7 @@ func TestRegisterNeedsSession(t *testing.T) {
 				request(t, conn)
 				result(t, conn, res)
 			})
-			if _, _, err := Register(context.Background(), p, wire.Register{Runtime: "exec"}); !errors.Is(err, ErrAnswer) {
+			if _, _, err := Register(context.Background(), p, wire.Register{Runtime: "exec"}, nil); !errors.Is(err, ErrAnswer) {
 				t.Errorf("Register = %v, want ErrAnswer", err)
 			}
 		})

@@ -78,27 +78,38 @@ func ReadDocuments(dir string, names []string) ([]wire.Document, []byte, error) 
 	return docs, body, nil
 }
 
-// readDocument reads one document of at most room bytes.
-func readDocument(at int, name string, room int) ([]byte, error) {
-	if !filepath.IsLocal(name) {
-		return nil, errors.New("the name leads out of the directory")
-	}
+// openBelow opens a regular file below a directory, by no link on the way.
+func openBelow(at int, name string) (*os.File, os.FileInfo, error) {
 	// O_NONBLOCK: a FIFO in a document's place must not hold the operator up.
 	fd, err := unix.Openat2(at, name, &unix.OpenHow{
 		Flags: unix.O_RDONLY | unix.O_CLOEXEC | unix.O_NONBLOCK | unix.O_NOCTTY, Resolve: noLinks})
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return nil, errors.New("it is, or is reached through, a link; give the file's own name")
+		return nil, nil, errors.New("it is, or is reached through, a link; give the file's own name")
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	f := os.NewFile(uintptr(fd), name)
-	defer f.Close()
-	if st, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !st.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
 	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// readDocument reads one document of at most room bytes.
+func readDocument(at int, name string, room int) ([]byte, error) {
+	if !filepath.IsLocal(name) {
+		return nil, errors.New("the name leads out of the directory")
+	}
+	f, _, err := openBelow(at, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, int64(room)+1))
 	if err != nil {
 		return nil, err

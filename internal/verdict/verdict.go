@@ -102,4 +102,6 @@ const (
 	WiringUnproved Code = "wiring_unproved"
 	BadRequest     Code = "bad_request"
 	StoreFailed    Code = "store_failed"
+	NoSuchHook     Code = "no_such_hook"
+	HookRevoked    Code = "hook_revoked"
 )

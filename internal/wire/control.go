@@ -62,9 +62,11 @@ type Control struct {
 	Passphrase    Secret `json:"passphrase,omitempty"`     // of the operator, with what raises authority
 	NewPassphrase Secret `json:"new_passphrase,omitempty"` // passphrase: what it is to be
 
-	Explain    *Explain `json:"explain,omitempty"`
-	VM         string   `json:"vm,omitempty"`        // checkpoint
-	Identifier bool     `json:"identifier,omitzero"` // checkpoint: vm is no name but an identifier of Zerto's
+	Explain *Explain      `json:"explain,omitempty"`
+	Hooks   *HooksRequest `json:"hooks,omitempty"` // hooks, hooks_trust and hooks_revoke
+
+	VM         string `json:"vm,omitempty"`        // checkpoint
+	Identifier bool   `json:"identifier,omitzero"` // checkpoint: vm is no name but an identifier of Zerto's
 }
 
 // Secret is text that no print of a request shows.
@@ -120,6 +122,7 @@ type Result struct {
 	Explained   *Explained       `json:"explained,omitempty"`
 	Checkpoints []CheckpointInfo `json:"checkpoints,omitempty"`
 	ZVM         *ZVM             `json:"zvm,omitempty"`
+	Hooks       *Hooks           `json:"hooks,omitempty"`
 	Proofs      []string         `json:"proofs,omitempty"` // inspect: digests of the asking user's proofs that are fresh
 }
 
