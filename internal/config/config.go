@@ -90,7 +90,7 @@ type Checkpoint struct {
 
 // Hooks is [hooks].
 type Hooks struct {
-	Untrusted string // deny
+	Untrusted string // deny or skip
 	Path      string
 }
 

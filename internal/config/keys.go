@@ -125,10 +125,10 @@ var keys = []key{
 	{name: "policy_server.budget", def: `"30s"`, about: "longest wait for a call's answer, with all retries",
 		set: duration(time.Second, 570*time.Second, func(p *place) *time.Duration { return &p.c.PolicyServer.Budget })},
 
-	{name: "hooks.untrusted", def: `"deny"`, about: "policy hooks that nobody trusted: deny",
-		set: oneOfYet(func(p *place) *string { return &p.c.Hooks.Untrusted }, "skip", "deny")},
-	{name: "hooks.path", def: `"/usr/local/bin:/usr/bin:/bin"`, about: "PATH of policy hooks", later: true,
-		set: text(func(p *place) *string { return &p.c.Hooks.Path })},
+	{name: "hooks.untrusted", def: `"deny"`, about: "what a policy hook that nobody trusted does to the calls that it is for: deny, or skip to go on without it",
+		set: oneOf(func(p *place) *string { return &p.c.Hooks.Untrusted }, "deny", "skip")},
+	{name: "hooks.path", def: `"/usr/local/bin:/usr/bin:/bin"`, about: "PATH of policy hooks",
+		set: searchPath},
 
 	{name: "audit.keep", def: `"90d"`, about: "how long records are kept",
 		set: duration(time.Hour, 3650*day, func(p *place) *time.Duration { return &p.c.Audit.Keep })},

@@ -173,6 +173,22 @@ func piExtensions(p *place, v value) error {
 	return nil
 }
 
+// searchPath reads the PATH of policy hooks. A relative directory in it would be
+// another in each session.
+func searchPath(p *place, v value) error {
+	s, err := v.str()
+	if err != nil {
+		return err
+	}
+	for dir := range strings.SplitSeq(s, ":") {
+		if !filepath.IsAbs(dir) {
+			return fmt.Errorf(`%s is no absolute directory; write such as "/usr/bin:/bin"`, verdict.Object(dir))
+		}
+	}
+	p.c.Hooks.Path = s
+	return nil
+}
+
 // file reads a path, relative to guard.toml, and makes it absolute.
 func file(at func(*place) *string) setter {
 	return func(p *place, v value) error {

@@ -28,7 +28,7 @@ var tableAbout = map[string]string{
 	"lease":      "A session may change things only while it holds a lease.",
 	"limits":     "What is above a limit is denied, with the key's name.",
 	policyServer: "With this table a server judges each call too; what it can't judge is denied.",
-	"hooks":      "Not in this version.",
+	"hooks":      "Programs of yours that may deny a call: hooks.json beside this file, .guard/hooks.json of a project.",
 	"launch":     "What guard launch does.",
 	"identity":   "Who may do what.",
 	"session":    "What holds inside a session.",
