@@ -27,6 +27,7 @@ var edits = []struct{ name, command string }{
 // TestAttackEditsControl: the client takes over what its files say while it
 // runs, so a model that may change one of them takes the hook away.
 func TestAttackEditsControl(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{user, project, local} {
 		for _, e := range edits {
 			t.Run(file+" "+e.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 // TestAttackProof: programs in the gate's place, which let everything pass or
 // deny everything themselves. What they can't say is this launch's nonce.
 func TestAttackProof(t *testing.T) {
+	t.Parallel()
 	says := func(text string, exit int) string {
 		return "#!/bin/sh\ncat >/dev/null\nprintf '%s' '" + text + "'\nexit " + itoa(exit) + "\n"
 	}

@@ -96,6 +96,7 @@ var deaths = []death{
 // nothing through. For each hooked event, with the broker killed before it, the
 // model is asked as often as without guard.
 func TestBrokerDies(t *testing.T) {
+	t.Parallel()
 	for _, c := range deaths {
 		t.Run(c.event, func(t *testing.T) {
 			t.Parallel() // each broker is its run's own

@@ -100,6 +100,7 @@ func TestCarriedSandbox(t *testing.T) {
 // key. No secret of theirs stands in an argument; no hook or server of an agent
 // runs; of a project's servers only the accepted one.
 func TestCarriedWorld(t *testing.T) {
+	t.Parallel()
 	for runtime, as := range claudes {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()

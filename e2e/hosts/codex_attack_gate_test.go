@@ -41,6 +41,7 @@ func (g *guarded) replace(program, script string) {
 // TestF3_CodexGateFails: whatever becomes of the gate in the middle of a session
 // is a denial, though the client runs the tool for each such end of a hook.
 func TestF3_CodexGateFails(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ id, what, script string }{
 		{"gate_missing", "the gate can't be started", ""},
 		{"gate_exit_1", "the gate ends with 1", "exit 1"},

@@ -217,6 +217,7 @@ func TestCodexScripts(t *testing.T) {
 
 // TestCodexPassedOptionsKeepTheGate: what the table lets through silences nothing.
 func TestCodexPassedOptionsKeepTheGate(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"--json --ephemeral --ignore-rules --color never --strict-config",
 		"--sandbox workspace-write --add-dir /var/tmp -c approval_policy=\"never\" --enable goals --disable memories",
@@ -253,7 +254,7 @@ func TestCodexUserShell(t *testing.T) {
 		"it is the person's, not the model's; the app-server, by which programs give such commands, is refused").report(t)
 	w := newWorld(t)
 	w.forCodex()
-	w.codexSteps(inTOML(denyAll) + trusted(w.codexHome("config.toml"), "pre_tool_use", denyAll))
+	w.codexSteps(inTOML(denyAll) + trusted(w.codexHome("config.toml"), denyAll))
 	cmd := exec.Command(codex, "app-server")
 	cmd.Dir, cmd.Env = w.Project, w.environ()
 	in, err := cmd.StdinPipe()

@@ -19,6 +19,7 @@ const short = "[launch]\nbudget = \"6s\"\n"
 // TestF2_GateAnswersFirst: whatever takes too long, the gate's own denial comes
 // before the client gives up on its hook.
 func TestF2_GateAnswersFirst(t *testing.T) {
+	t.Parallel()
 	t.Run("a checkpoint that never completes", func(t *testing.T) {
 		t.Parallel()
 		g, sim := newProtected(t, short)

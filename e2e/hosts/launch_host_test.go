@@ -55,6 +55,7 @@ func endingWith(t *testing.T, g *guarded, script func(fakemodel.Script), program
 
 // TestLaunchEndsAsDirect: exit status and signals are those of a direct start.
 func TestLaunchEndsAsDirect(t *testing.T) {
+	t.Parallel()
 	client := []string{"-p", "go"}
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGKILL} {
 		t.Run(sig.String(), func(t *testing.T) {

@@ -40,6 +40,7 @@ func (g *guarded) heardEvent(event string, n int) {
 // TestObservers: whatever takes the conversation from the model takes the lease,
 // though nobody called a tool.
 func TestObservers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, typed, why string }{
 		{"compact", "/compact", "compaction"},
 		{"clear", "/clear", `session start "clear"`},
@@ -78,6 +79,7 @@ func TestObservers(t *testing.T) {
 // TestObserversUnattended: a conversation that is taken up again, or grows too
 // long, has no lease.
 func TestObserversUnattended(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		args []string

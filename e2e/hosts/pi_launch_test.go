@@ -78,6 +78,7 @@ func TestPiOptionTable(t *testing.T) {
 
 // TestPiPassedOptionsKeepTheGate: what the table lets through silences nothing.
 func TestPiPassedOptionsKeepTheGate(t *testing.T) {
+	t.Parallel()
 	for _, args := range []string{
 		"-ne -na -ns -np -nc --no-themes --no-session --no-mcp --tools bash --exclude-tools read --thinking off --name x --verbose --mode json",
 		"-nbt -t +bash --system-prompt short --append-system-prompt more --session-dir DIR/s",

@@ -55,6 +55,7 @@ func TestPiStory(t *testing.T) {
 // TestR1_PiObservers: whatever takes the conversation from the model, or the gate
 // from its process, takes the lease. Without guard there is none to take.
 func TestR1_PiObservers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		do   func(r *rpc)

@@ -70,6 +70,7 @@ func planSelf(acts []act) []fakemodel.Step {
 // TestRecovery: the agent gets its lease by itself, from nothing but what it was
 // sent, in both modes that matter.
 func TestRecovery(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"default", "bypassPermissions"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

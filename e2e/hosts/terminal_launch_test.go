@@ -41,6 +41,7 @@ func stat(pid int) (state string, parent int, err error) {
 // TestLaunchArgumentsAsDirect: what the client gets behind guard's own arguments
 // is what it gets in a direct start, whatever bytes there are, and 1.5 MB of them.
 func TestLaunchArgumentsAsDirect(t *testing.T) {
+	t.Parallel()
 	for runtime, as := range claudes {
 		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
