@@ -118,7 +118,7 @@ func (a *listing) define(def hookfile.Definition, identity string, inFile bool) 
 	a.found[key] = store.Trust{Identity: identity, Definition: def}
 	w := wire.HookDefinition{
 		Key: key, ID: def.ID, Source: string(def.Source), Identity: identity, Matcher: def.Matcher, Command: def.Command, Args: def.Args,
-		TimeoutMS: def.TimeoutMS, OnError: string(def.OnError), Enabled: def.Enabled, InFile: inFile, OldHash: def.OldHash(identity),
+		TimeoutMS: def.TimeoutMS, OnError: string(def.OnError), Enabled: def.Enabled, InFile: inFile,
 	}
 	if r := a.trust.by[key]; r != nil {
 		w.Trust = &wire.HookTrust{Hash: r.Hash(), Files: r.Files, At: r.At, By: r.By, Seen: r.Seen}

@@ -50,10 +50,7 @@ func (p *parser) file() error {
 		switch key {
 		case "version":
 			version = true
-			if n, err := p.number(); err != nil || n != 1 {
-				return p.fault("version must be 1")
-			}
-			return nil
+			return p.one()
 		case "hooks":
 			hooks = true
 			return p.object("hooks", p.event)

@@ -58,6 +58,14 @@ func (p *reader) number() (float64, error) {
 	return strconv.ParseFloat(string(raw), 64)
 }
 
+// one reads the only version that there is.
+func (p *reader) one() error {
+	if n, err := p.number(); err != nil || n != 1 {
+		return p.fault("version must be 1")
+	}
+	return nil
+}
+
 // object calls each with every key. Its value is each's to read.
 func (p *reader) object(what string, each func(key string) error) error {
 	if err := p.want('{', what, "an object"); err != nil {

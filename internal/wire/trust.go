@@ -67,21 +67,18 @@ type HookSource struct {
 
 // HookDefinition is one definition with what is known of its trust.
 type HookDefinition struct {
-	Key       string   `json:"key"` // of the definition in its identity
-	ID        string   `json:"id"`
-	Source    string   `json:"source"`
-	Identity  string   `json:"identity"`
-	Matcher   string   `json:"matcher"`
-	Command   string   `json:"command"`
-	Args      []string `json:"args"`
-	TimeoutMS int64    `json:"timeout_ms"`
-	OnError   string   `json:"on_error"`
-	Enabled   bool     `json:"enabled"`
-	InFile    bool     `json:"in_file"` // false: only trust keeps it in force
-	// OldHash is its name in hook-trust.json of the system that the format comes
-	// from.
-	OldHash string     `json:"old_hash"`
-	Trust   *HookTrust `json:"trust"` // nil: nobody trusts it
+	Key       string     `json:"key"` // of the definition in its identity
+	ID        string     `json:"id"`
+	Source    string     `json:"source"`
+	Identity  string     `json:"identity"`
+	Matcher   string     `json:"matcher"`
+	Command   string     `json:"command"`
+	Args      []string   `json:"args"`
+	TimeoutMS int64      `json:"timeout_ms"`
+	OnError   string     `json:"on_error"`
+	Enabled   bool       `json:"enabled"`
+	InFile    bool       `json:"in_file"` // false: only trust keeps it in force
+	Trust     *HookTrust `json:"trust"`   // nil: nobody trusts it
 }
 
 // HookTrust says what was trusted.

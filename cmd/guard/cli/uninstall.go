@@ -69,17 +69,24 @@ Sessions that still run stay gated: with no broker their gate denies every call.
 
 // confirm asks before anything is removed; without a terminal only --yes does.
 func (c Command) confirm(doomed []string) error {
+	return c.sure("nothing was removed", func() {
+		fmt.Fprintln(c.Stderr, "this stops the broker and removes:")
+		for _, path := range doomed {
+			fmt.Fprintf(c.Stderr, "  %s\n", path)
+		}
+	})
+}
+
+// sure asks on the terminal whether to go on, after what it would mean was said.
+func (c Command) sure(otherwise string, say func()) error {
 	if !isTerminal(c.Stdin) {
 		return usagef("nobody can be asked here; say that you mean it with --yes")
 	}
-	fmt.Fprintln(c.Stderr, "this stops the broker and removes:")
-	for _, path := range doomed {
-		fmt.Fprintf(c.Stderr, "  %s\n", path)
-	}
+	say()
 	fmt.Fprint(c.Stderr, "go on? [y/N] ")
 	answer, err := bufio.NewReader(c.Stdin).ReadString('\n')
 	if err != nil || (answer != "y\n" && answer != "yes\n") {
-		return errors.New("nothing was removed")
+		return errors.New(otherwise)
 	}
 	return nil
 }
