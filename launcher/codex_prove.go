@@ -12,7 +12,9 @@ import (
 )
 
 // prove has the client say which hooks it would run, and then show that it asks
-// the gate, unless it did so within a day with everything as it is now.
+// the gate, unless it did so within a day with everything as it is now. One whose
+// service may send it settings says so each time: they are not among what was
+// proved, and it keeps what it has just been sent for the session.
 func (c *codex) prove(ctx context.Context, l wire.Launch) error {
 	in := c.install(l.Server)
 	digest, err := c.digest(l.Server)
@@ -27,9 +29,16 @@ func (c *codex) prove(ctx context.Context, l wire.Launch) error {
 		},
 		version: func(h http.Header) string { return host.CodexAgentVersion(h.Get("User-Agent")) },
 	}
-	return c.once(ctx, digest, p, func() error {
+	if c.user.Member {
 		if err := c.listHooks(ctx, in); err != nil {
 			return err
+		}
+	}
+	return c.once(ctx, digest, p, func() error {
+		if !c.user.Member {
+			if err := c.listHooks(ctx, in); err != nil {
+				return err
+			}
 		}
 		if err := c.line.hand(); err != nil {
 			return err

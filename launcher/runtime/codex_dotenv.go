@@ -17,7 +17,7 @@ import (
 // codexDotenv are the names that may stand in that file, beside credentials and
 // those of session.env_pass.
 var codexDotenv = []string{
-	"LANG", "LC_*", "TZ", "SSL_CERT_*", "OPENAI_*",
+	"LANG", "LC_*", "TZ", "OPENAI_*",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 }
 

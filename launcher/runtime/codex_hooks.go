@@ -41,8 +41,8 @@ func (in CodexInstall) CheckHooks(all []CodexHook) (cause, next string) {
 		if in.Managed {
 			return "of the gate's hooks in " + CodexRequirements + " it doesn't run the one for " + event, "as root: guard init --system"
 		}
-		return "it doesn't run the gate's hook for " + event + ", although its arguments have it; an administrator's " + CodexRequirements + " may say so",
-			"have the administrator of this machine allow hooks there, or run: guard init --system"
+		return "it doesn't run the gate's hook for " + event + ", although its arguments have it; an administrator's " + CodexRequirements + ", or settings that the service sends to an organisation, may say so",
+			"have the administrator allow hooks there, or run: guard init --system"
 	}
 	return "", ""
 }

@@ -29,7 +29,7 @@ var codexKeys = []string{
 	"approval_policy", "approvals_reviewer", "web_search", "tools", "tool_output_token_limit",
 	"developer_instructions", "instructions", "compact_prompt", "experimental_compact_prompt_file", "project_doc_*",
 	"tui", "history", "file_opener", "hide_agent_reasoning", "show_raw_agent_reasoning", "check_for_update_on_startup", "analytics", "log_dir",
-	"openai_base_url", "chatgpt_base_url",
+	"openai_base_url",
 }
 
 // codexSandboxKeys may be set unless guard has chosen the sandbox.

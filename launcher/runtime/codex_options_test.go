@@ -42,6 +42,7 @@ func TestCodexCheckArgs(t *testing.T) {
 		{"-c projects={}", "projects", false},
 		{"-c mcp_servers.x.command=y", "mcp_servers", false},
 		{"-c shell_environment_policy.set={}", "shell_environment_policy", false},
+		{"-c chatgpt_base_url=http://x", "chatgpt_base_url", false},
 		{"-c =x", "--config", false},
 		{"-c", "", false}, // of which the client complains
 		{"exec --dangerously-bypass-hook-trust go", "--dangerously-bypass-hook-trust", false},

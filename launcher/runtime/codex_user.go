@@ -37,6 +37,7 @@ type CodexUser struct {
 	Hooks   []string  // hooks of the user's, by the client's name for them
 	Servers []string  // MCP servers by name
 	Plugins bool      // the user has plugins
+	Member  bool      // the service may send settings
 }
 
 // codexConfig is what guard reads of a config.toml.
@@ -47,6 +48,12 @@ type codexConfig struct {
 	Hooks   map[string]any `toml:"hooks"`
 	Servers map[string]any `toml:"mcp_servers"`
 	Plugins map[string]any `toml:"plugins"`
+
+	Service  string `toml:"chatgpt_base_url"`
+	Store    string `toml:"cli_auth_credentials_store"`
+	Profiles map[string]struct {
+		Service string `toml:"chatgpt_base_url"`
+	} `toml:"profiles"`
 }
 
 // LoadCodex reads the configuration of the client's user, with the profiles that
@@ -68,8 +75,12 @@ func LoadCodex(env func(string) string, profiles, pass []string) (CodexUser, err
 			return CodexUser{}, err
 		}
 		u.take(c)
-		if path != codexSystem { // an administrator's hooks are theirs
-			u.hooks(path, c.Hooks)
+		if path == codexSystem { // an administrator's hooks are theirs
+			continue
+		}
+		u.hooks(path, c.Hooks)
+		if err := c.checkService(path); err != nil {
+			return CodexUser{}, err
 		}
 	}
 	if err := u.hooksFile(filepath.Join(home, "hooks.json")); err != nil {
@@ -83,6 +94,11 @@ func LoadCodex(env func(string) string, profiles, pass []string) (CodexUser, err
 			return CodexUser{}, err
 		}
 	}
+	member, err := u.member()
+	if err != nil {
+		return CodexUser{}, err
+	}
+	u.Member = u.Member || member
 	for _, list := range []*[]string{&u.Trusted, &u.Hooks, &u.Servers} {
 		*list = unique(*list)
 	}
@@ -122,6 +138,7 @@ func (u *CodexUser) take(c codexConfig) {
 	}
 	u.Servers = slices.AppendSeq(u.Servers, maps.Keys(c.Servers))
 	u.Plugins = u.Plugins || len(c.Plugins) > 0
+	u.Member = u.Member || c.Store != "" && c.Store != "file" // a log-in that guard can't see
 }
 
 // hooksFile reads a hooks.json. One that the client can't read brings no hook.
