@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -17,17 +17,16 @@ func (c Command) hooksRun() *cobra.Command {
 		Short:  "run a call's policy hooks; guard-gate becomes this",
 		Hidden: true,
 		Args:   noArgs,
-		RunE: run(func(*cobra.Command, []string) error {
-			status, err := hookrun.Main(os.Stdout, os.Stderr)
-			switch {
-			case errors.Is(err, hookrun.ErrAlone):
-				return usagef("%w", err)
-			case err != nil:
-				return &failure{status, err}
-			case status != ExitDone:
-				return &failure{status, errSilent}
-			}
-			return nil
-		}),
+		RunE:   run(func(*cobra.Command, []string) error { return &failure{RunHooks(), errSilent} }),
 	}
+}
+
+// RunHooks is "guard hooks run" and returns its exit status. Main calls it before
+// it sets up the command line, which takes as long as a small hook.
+func RunHooks() int {
+	status, err := hookrun.Main(os.Stdout, os.Stderr)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, sentence(err.Error(), ""))
+	}
+	return status
 }
