@@ -30,7 +30,7 @@ func (b *Broker) admit(ctx context.Context, conn *peer.Conn, c *call, h wire.Hea
 	case err != nil:
 		return refuse(verdict.Malformed, "reading", "the hook payload", err.Error(), "check what calls the gate"), false
 	}
-	c.release = append(c.release, give)
+	c.memory = give
 	if v, ok := b.parse(ctx, c, req.Body); !ok {
 		return v, false
 	}
@@ -65,11 +65,11 @@ func (b *Broker) parse(ctx context.Context, c *call, payload []byte) (verdict.Ve
 		return unreadable(err), false
 	}
 	c.event = event
-	if len(event.Input) <= keepInput {
-		c.event.Input = bytes.Clone(event.Input) // so that the payload can go while the call waits
-		give := c.release[len(c.release)-1]
-		c.release = c.release[:len(c.release)-1]
-		give()
+	if len(event.Input)+len(event.Prompt)+len(event.Result) <= keepInput { // so that the payload can go while the call waits
+		for _, part := range []*[]byte{&c.event.Input, &c.event.Prompt, &c.event.Result} {
+			*part = bytes.Clone(*part)
+		}
+		c.forget()
 	}
 	return verdict.Verdict{}, true
 }

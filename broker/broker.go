@@ -48,7 +48,8 @@ type Options struct {
 	Log         *slog.Logger
 	Version     string
 	Checkpoints Checkpoints   // nil: no ZVM is configured, and no mutator can pass
-	Close       func()        // ends Checkpoints with the broker; nil: there is nothing to end
+	Policies    policy.Server // nil: no policy server is asked
+	Close       func()        // ends both with the broker; nil: there is nothing to end
 	Owners      *subuid.Table // of subordinate uids; nil: the machine's
 
 	Reload  func() (Loaded, error) // reads guard.toml again; nil: it can't be
@@ -100,6 +101,7 @@ type Broker struct {
 	silent           silents // of operator.sock: who has a place and says nothing
 	grants           *slots  // operators' requests that wait for the disk
 	hookPlaces       *pool   // policy hooks that run
+	results          *pool   // results of tools that a policy server judges
 	bytes            memory
 	parsing          chan struct{}
 	listeners        []*peer.Listener
@@ -131,7 +133,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	if b.epoch, err = newEpoch(); err != nil {
 		return nil, err
 	}
-	set, err := newSettings(Loaded{opt.Config, opt.Checkpoints, opt.Close}, b.started)
+	set, err := newSettings(Loaded{opt.Config, opt.Checkpoints, opt.Policies, opt.Close}, b.started)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +150,7 @@ func Start(opt Options) (_ *Broker, err error) {
 	places := connections()
 	b.calls, b.refusals = newPool(places, firstFew, places/4), newPool(places, firstFew, places/4)
 	b.people, b.insiders, b.strays = newPool(maxOperators, firstFew, 0), newPool(maxInsiders, firstFew, 0), newPool(maxOperators, firstFew, 0)
+	b.results = newPool(resultsAtOnce, firstFew, 0)
 	b.hookPlaces = newPool(maxHooksAtOnce, maxHooksCall, 0)
 	b.grants = newSlots(maxGrants)
 	b.bytes, b.parsing = newMemory(), make(chan struct{}, maxParsing)

@@ -15,7 +15,7 @@ import (
 // answer. Slow work comes last and is never done for a call that is denied
 // anyway.
 func (b *Broker) decide(ctx context.Context, c *call) verdict.Verdict {
-	if v, final := b.identityRows(c); final {
+	if v, final := b.identityRows(c); final && (c.event.Kind != dialect.Prompt || v.Code != verdict.Proving) {
 		return v
 	}
 	switch c.event.Kind {
@@ -24,7 +24,7 @@ func (b *Broker) decide(ctx context.Context, c *call) verdict.Verdict {
 		return refuse(verdict.ConfigChange, "taking over", "a changed settings file",
 			"settings of the host may not change under a running session", "end the session and launch it again")
 	case dialect.Prompt:
-		return pass(promptCode)
+		return b.promptRow(ctx, c)
 	case dialect.ToolCall:
 	default:
 		return refuse(verdict.Malformed, "judging", verdict.Object(c.event.Name), "the event asks for no decision", "install the gate with --role observe for it")

@@ -28,6 +28,10 @@
 //	receive.go     the bytes of a request, within a share of the memory
 //	event.go       one hook event from payload to answer
 //	decide.go      the decision table, row by row
+//	policies.go    policies, which can only deny: hooks first, then the server
+//	hooks.go       policy hooks, run by the gate's process
+//	hooks_verbs.go what operators do with them
+//	policy_server.go  what the policy server says of calls, prompts and results
 //	protect.go     the rows of a call that changes machines
 //	explain.go     the same table for a call that nobody made
 //	classify.go    verdicts and reasons that several rows share

@@ -40,13 +40,23 @@ type call struct {
 	checkpoints []wire.CheckpointInfo
 	policies    []audit.PolicyResult
 
-	release []func() // what was taken for the call: its slot, its memory
+	release []func() // what was taken for the call
+	memory  func()   // gives back the payload's; nil: nothing is held
 }
 
 // leave gives back what the call has taken.
 func (c *call) leave() {
 	for _, f := range c.release {
 		f()
+	}
+	c.forget()
+}
+
+// forget gives back the memory of the payload.
+func (c *call) forget() {
+	if c.memory != nil {
+		c.memory()
+		c.memory = nil
 	}
 }
 
@@ -69,7 +79,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	if v.Kind == verdict.Pass && c.class == classMutator {
 		v = b.commit(ctx, c, v)
 		g.leave() // who has its answer may ask again at once
-		b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
+		b.answer(c, v)
 		b.digest(c)
 		return
 	}
@@ -81,7 +91,7 @@ func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wir
 	}
 	r := b.outcome(c, v)
 	g.leave()
-	b.reply(conn, dialect.Render(h.Host, h.Role, c.event, v))
+	b.answer(c, v)
 	b.recordCall(r, c.event.Input) // it grants nothing, so that nobody has to wait for it
 	b.digest(c)
 }
@@ -124,7 +134,7 @@ func (b *Broker) judge(ctx context.Context, c *call) (v verdict.Verdict) {
 	b.hear(ctx, c)
 	if c.role == wire.RoleObserve {
 		b.ran(c)
-		return verdict.Verdict{Kind: verdict.Pass, Code: observedCode}
+		return b.seen(ctx, c)
 	}
 	v = b.decide(ctx, c)
 	b.remember(c, v)
@@ -149,6 +159,9 @@ func (b *Broker) hear(ctx context.Context, c *call) {
 		b.lower(c.session, lease.Observed, "the host told of lost context: "+what)
 	}
 	b.seeDirectory(c.session)
+	if c.own && c.event.Model != "" && c.event.Agent == "" {
+		c.session.SpeaksTo(c.event.Model)
+	}
 	if c.own {
 		b.noteGate(ctx, c.session, c.event.Greets())
 	}

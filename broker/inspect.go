@@ -27,7 +27,12 @@ func (b *Broker) askZVM(ctx context.Context, p peer.Peer, ctl wire.Control, body
 	case wire.VerbCheckpoint:
 		return b.takeCheckpoint(ctx, p, ctl)
 	default:
+		var server *wire.PolicyServer
+		var probing sync.WaitGroup
+		probing.Go(func() { server = b.probeServer(ctx) })
 		r := b.inspect(ctx)
+		probing.Wait()
+		r.Policies = server
 		r.Proofs = b.proofs.of(p.UID(), b.opt.Clock.Now())
 		return r
 	}

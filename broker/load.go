@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"leaseguard.internal/broker/checkpoint"
+	"leaseguard.internal/broker/policy"
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/paths"
@@ -30,14 +31,23 @@ func (l loader) load() (Loaded, error) {
 		return Loaded{}, fmt.Errorf("loading configuration %q: it is gone, and defaults would take its place; put it back, or set guard up again with: guard init --system", l.paths.Config)
 	}
 	loaded := Loaded{Config: cfg}
+	if cfg.PolicyServer != nil {
+		server, err := policy.NewEvaluator(*cfg.PolicyServer, l.uid, l.clock, nil)
+		if err != nil {
+			return Loaded{}, err
+		}
+		loaded.Policies, loaded.Close = server, server.Close
+	}
 	if cfg.ZVM == nil {
 		return loaded, nil
 	}
 	service, end, err := l.checkpoints(cfg)
 	if err != nil {
+		loaded.close()
 		return Loaded{}, err
 	}
-	loaded.Checkpoints, loaded.Close = service, end
+	before := loaded.close
+	loaded.Checkpoints, loaded.Close = service, func() { end(); before() }
 	return loaded, nil
 }
 

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -26,7 +27,7 @@ func (b *Broker) policies(ctx context.Context, c *call) (v verdict.Verdict, fina
 		}
 	}
 	if c.set.server != nil {
-		return c.serverRow(c.set.server.Judge(ctx, q))
+		return b.askServer(ctx, c, q)
 	}
 	return verdict.Verdict{}, false
 }
@@ -52,7 +53,7 @@ func (c *call) serverRow(o policy.Opinion) (verdict.Verdict, bool) {
 	if o.Code == verdict.PolicyDenied {
 		code = o.Code
 	}
-	return refuse(code, "judging", verdict.Object(c.event.Tool), o.Cause, o.Next), true
+	return refuse(code, "judging", verdict.Object(cmp.Or(c.event.Tool, c.event.Name)), o.Cause, o.Next), true
 }
 
 // hookRows are the rows of policy hooks: what is met can't be known, isn't

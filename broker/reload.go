@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"leaseguard.internal/broker/lease"
+	"leaseguard.internal/broker/policy"
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/config"
 )
@@ -14,8 +15,9 @@ import (
 // Loaded is one reading of guard.toml and what was built by it.
 type Loaded struct {
 	Config      *config.Config
-	Checkpoints Checkpoints // nil: no ZVM is configured
-	Close       func()      // ends Checkpoints; nil: there is nothing to end
+	Checkpoints Checkpoints   // nil: no ZVM is configured
+	Policies    policy.Server // nil: no policy server is configured
+	Close       func()        // ends both; nil: there is nothing to end
 }
 
 // Reload reads guard.toml again and puts it into force as a whole, or not at all:

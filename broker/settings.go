@@ -32,7 +32,7 @@ func newSettings(l Loaded, read time.Time) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &settings{config: cfg, read: read, catalog: c, checkpoints: l.Checkpoints, operators: operators, close: l.close}, nil
+	return &settings{config: cfg, read: read, catalog: c, checkpoints: l.Checkpoints, operators: operators, server: l.Policies, close: l.close}, nil
 }
 
 // outdated says whether others have taken the place of set. What was granted or

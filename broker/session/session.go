@@ -63,6 +63,7 @@ type Session struct {
 	alarm    string // what locks promotion
 	why      string // an operator's words for the last revocation
 	verdicts verdicts
+	notes    notes
 }
 
 // User is the user that the session counts for.

@@ -122,6 +122,7 @@ type Result struct {
 	Explained   *Explained       `json:"explained,omitempty"`
 	Checkpoints []CheckpointInfo `json:"checkpoints,omitempty"`
 	ZVM         *ZVM             `json:"zvm,omitempty"`
+	Policies    *PolicyServer    `json:"policy_server,omitempty"`
 	Hooks       *Hooks           `json:"hooks,omitempty"`
 	Proofs      []string         `json:"proofs,omitempty"` // inspect: digests of the asking user's proofs that are fresh
 }

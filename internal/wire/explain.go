@@ -47,6 +47,12 @@ type ZVM struct {
 	Machines []Machine `json:"machines"`
 }
 
+// PolicyServer is what the policy server says to who only knocks.
+type PolicyServer struct {
+	Host  string `json:"host"`
+	Fault string `json:"fault"` // why it can't be used; empty: it can
+}
+
 // Machine is one that guard.toml names.
 type Machine struct {
 	Name  string   `json:"name"`
