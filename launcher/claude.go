@@ -121,7 +121,7 @@ func (c *claude) tell() {
 func (c *claude) install(server string) host.Install {
 	in := host.Install{
 		Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
-		Budget: c.config.Launch.Budget, Server: server,
+		Budget: c.config.Launch.Budget, Server: server, Prompts: c.config.PolicyServer != nil,
 	}
 	in.ServerEnv = c.serverEnv()
 	return in

@@ -107,6 +107,7 @@ func (c *codex) install(server string) host.CodexInstall {
 		Install: host.Install{
 			Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
 			Budget: c.config.Launch.Budget, Server: server, ServerEnv: c.serverEnv(),
+			Prompts: c.config.PolicyServer != nil,
 		},
 		Managed: c.required(), ReadOnly: c.readOnly(),
 	}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -8,6 +9,14 @@ import (
 // codexHooked are the events that the gate is asked about, or hears of.
 var codexHooked = []string{
 	"PreToolUse", "PostToolUse", "SessionStart", "SessionEnd", "PreCompact", "PostCompact", "SubagentStart", "SubagentStop", "Interrupt",
+}
+
+// codexEvents are these, and prompts where a policy server judges them.
+func (in Install) codexEvents() []string {
+	if in.Prompts {
+		return append(slices.Clone(codexHooked), promptEvent)
+	}
+	return codexHooked
 }
 
 // codexObserves is how long the client waits for a hook that only hears. It
@@ -27,7 +36,7 @@ type codexEntry struct {
 // codexEntry is the gate's hook for an event.
 func (in Install) codexEntry(event string) codexEntry {
 	gate := []string{in.Gate, "codex", "--socket", in.Socket, "--broker-uid", strconv.FormatUint(uint64(in.BrokerUID), 10), "--role"}
-	if event != "PreToolUse" {
+	if event != "PreToolUse" && event != promptEvent {
 		return codexEntry{shellWords(append(gate, "observe")), codexObserves}
 	}
 	seconds := int64((in.Budget + time.Second - 1) / time.Second)

@@ -24,7 +24,7 @@ func (h CodexHook) runs() bool { return h.Enabled && (h.Trust == "trusted" || h.
 func (in CodexInstall) CheckHooks(all []CodexHook) (cause, next string) {
 	gate := map[string]bool{}
 	for _, h := range all {
-		event, known := codexListed(h.Event)
+		event, known := in.codexListed(h.Event)
 		own := known && h.Command == in.codexEntry(event).Command && h.Matcher == "" && !h.Async && h.Managed == in.Managed
 		switch {
 		case !h.runs():
@@ -34,7 +34,7 @@ func (in CodexInstall) CheckHooks(all []CodexHook) (cause, next string) {
 			return "beside the gate it would run the hook " + verdict.Object(h.Key) + ", which may change a call after it was judged", "remove that hook from " + shellWord(h.File)
 		}
 	}
-	for _, event := range codexHooked {
+	for _, event := range in.codexEvents() {
 		if gate[event] {
 			continue
 		}
@@ -48,8 +48,8 @@ func (in CodexInstall) CheckHooks(all []CodexHook) (cause, next string) {
 }
 
 // codexListed finds an event by the client's other name for it, preToolUse.
-func codexListed(name string) (string, bool) {
-	for _, event := range codexHooked {
+func (in CodexInstall) codexListed(name string) (string, bool) {
+	for _, event := range in.codexEvents() {
 		if len(name) == len(event) && name[1:] == event[1:] {
 			return event, true
 		}

@@ -59,7 +59,7 @@ func (in CodexInstall) args(u CodexUser, disabled []string) ([]string, error) {
 		state = append(state, tomlText(key)+"={enabled=false}")
 	}
 	if !in.Managed {
-		for _, event := range codexHooked {
+		for _, event := range in.codexEvents() {
 			h := in.codexEntry(event)
 			args = append(args, "--config=hooks."+event+"=[{hooks=[{type=\"command\",command="+tomlText(h.Command)+
 				",timeout="+fmt.Sprint(h.Timeout)+"}]}]")

@@ -94,7 +94,7 @@ func (r requirements) missing() (head, switches string, err error) {
 // requiredHooks are the gate's hooks as tables, which stand at the end.
 func (in CodexInstall) requiredHooks() string {
 	var b strings.Builder
-	for _, event := range codexHooked {
+	for _, event := range in.codexEvents() {
 		h := in.codexEntry(event)
 		fmt.Fprintf(&b, "[[hooks.%s]]\n[[hooks.%s.hooks]]\ntype = \"command\"\ncommand = %s\ntimeout = %d\n", event, event, tomlText(h.Command), h.Timeout)
 	}
@@ -114,7 +114,7 @@ func (in CodexInstall) check(base, text []byte) error {
 	if now.Only == nil || !*now.Only || !now.Features["hooks"] {
 		return badRequirements("guard's lines would not count there", "put what stands before the first table of that file below one")
 	}
-	for _, event := range codexHooked {
+	for _, event := range in.codexEvents() {
 		groups, _ := now.Hooks[event].([]any)
 		last, _ := groups[len(groups)-1].(map[string]any)
 		hooks, _ := last["hooks"].([]any)

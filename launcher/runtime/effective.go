@@ -126,7 +126,7 @@ func (e Effective) Alone() bool { return e.Only != "" || e.plugins != "" }
 func (e Effective) Missing(in Install) []string {
 	var missing []string
 	want := in.hooks()
-	for _, event := range slices.Concat(decideEvents, observeEvents) {
+	for _, event := range slices.Concat(in.decides(), observeEvents) {
 		entry, err := json.Marshal(want[event][0].Hooks[0])
 		if err != nil || len(e.Off) > 0 || !e.has(event, entry) {
 			missing = append(missing, event)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type Install struct {
 	Server    string        // name of guard's MCP server; empty: there is none
 	ServerEnv []string      // where that server finds the broker, name=value
 	Bare      bool          // without hooks: the administrator's settings have them
+	Prompts   bool          // the gate is asked about prompts: a policy server judges them
 }
 
 // hookMargin is how much longer than the gate's own deadline the client waits
@@ -38,6 +40,18 @@ var (
 		"SubagentStart", "SubagentStop", "CwdChanged",
 	}
 )
+
+// promptEvent is decided on where a policy server is configured: nobody else judges
+// what a person says.
+const promptEvent = "UserPromptSubmit"
+
+// decides are the events that the gate decides on.
+func (in Install) decides() []string {
+	if in.Prompts {
+		return append(slices.Clone(decideEvents), promptEvent)
+	}
+	return decideEvents
+}
 
 // recoverTool is the one tool of guard's own server.
 const recoverTool = "recover"
@@ -161,7 +175,7 @@ func (u User) tooLong(size int) error {
 // hooks are the gate's own entries, one for each event.
 func (in Install) hooks() map[string][]matcher {
 	hooks := map[string][]matcher{}
-	for _, event := range decideEvents {
+	for _, event := range in.decides() {
 		hooks[event] = []matcher{{Matcher: "*", Hooks: []hook{in.hook("decide", "block")}}}
 	}
 	for _, event := range observeEvents {

@@ -48,6 +48,44 @@ func TestArgs(t *testing.T) {
 	}
 }
 
+// TestPromptsAreAsked: the gate decides on prompts where a policy server judges
+// them, on both hosts that have such an event, and nowhere else.
+func TestPromptsAreAsked(t *testing.T) {
+	for _, asks := range []bool{false, true} {
+		in := testInstall
+		in.Prompts = asks
+		entries := in.hooks()["UserPromptSubmit"]
+		if (len(entries) == 1) != asks || asks && (entries[0].Hooks[0].OnFailure != "block" || !slices.Contains(entries[0].Hooks[0].Args, "decide")) {
+			t.Errorf("Claude, %v: %+v", asks, entries)
+		}
+		text, err := in.DropInText()
+		if err != nil || len(InEffect([]Managed{{Path: DropIn, Data: text}}).Missing(in)) != 0 {
+			t.Errorf("Claude's managed settings miss %q, %v", InEffect([]Managed{{Path: DropIn, Data: text}}).Missing(in), err)
+		}
+		args, err := CodexInstall{Install: in}.Args(CodexUser{})
+		joined := strings.Join(args, " ")
+		if err != nil || strings.Contains(joined, "--config=hooks.UserPromptSubmit=") != asks || strings.Contains(joined, "user_prompt_submit") != asks {
+			t.Errorf("Codex, %v: %q, %v", asks, args, err)
+		}
+		if e := in.codexEntry("UserPromptSubmit"); !strings.Contains(e.Command, "--role decide") || !strings.Contains(e.Command, " || ") {
+			t.Errorf("Codex's entry: %+v", e)
+		}
+		required, err := CodexInstall{Install: in, Managed: true}.Requirements(nil)
+		if err != nil || strings.Contains(string(required), "[[hooks.UserPromptSubmit]]") != asks {
+			t.Errorf("Codex's requirements, %v: %s, %v", asks, required, err)
+		}
+	}
+	before, after := testInstall, testInstall
+	after.Prompts = true
+	text, err := before.DropInText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := InEffect([]Managed{{Path: DropIn, Data: text}}).Missing(after); !slices.Equal(missing, []string{"UserPromptSubmit"}) {
+		t.Errorf("settings from before the policy server miss %q", missing)
+	}
+}
+
 // TestF2_HookOutlastsGate: the client waits longer than the gate, whatever the
 // budget.
 func TestF2_HookOutlastsGate(t *testing.T) {

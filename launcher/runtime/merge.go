@@ -28,7 +28,7 @@ func (in Install) MergeHooks(path string, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	text := bytes.Clone(data)
-	for _, event := range decideEvents {
+	for _, event := range in.decides() {
 		entry, err := marshal("the gate's entry", in.hooks()[event][0])
 		if err != nil {
 			return nil, err
