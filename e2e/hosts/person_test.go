@@ -19,7 +19,6 @@ const plans = `(/\S+/\.claude/plans/[\w-]+\.md)`
 // TestMeasurePerson drives calls that a person completes, refuses or interrupts
 // in the terminal.
 func TestMeasurePerson(t *testing.T) {
-	t.Parallel()
 	const esc, yes = "\x1b", "\r"
 	cases := []struct {
 		probe
