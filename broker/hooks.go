@@ -159,11 +159,7 @@ func sendJob(c *call, job wire.HookJob) error {
 	var chunk []byte
 	for rest := c.event.Input; len(rest) > 0; rest = rest[len(chunk):] {
 		chunk = append(chunk[:0], rest[:min(len(rest), 64<<10)]...)
-		for i, ch := range chunk {
-			if ch == '\n' || ch == '\r' { // between values: one can't be inside a string
-				chunk[i] = ' '
-			}
-		}
+		wire.OneLine(chunk)
 		if _, err := c.conn.Write(chunk); err != nil {
 			return err
 		}
@@ -193,18 +189,9 @@ func hookLine(c *call) (before, after []byte) {
 	if mode == "" {
 		mode = "default"
 	}
-	text := func(b []byte, key, value string) []byte {
-		q, err := json.Marshal(value)
-		if err != nil {
-			q = []byte(`""`)
-		}
-		return append(append(append(append(b, `,"`...), key...), `":`...), q...)
-	}
-	before = []byte(`{"schema_version":1,"hook_event_name":"PreToolUse"`)
-	before = text(text(text(before, "session_id", ev.HostSession), "turn_id", turn), "run_id", agent)
-	before = append(text(text(before, "tool_use_id", ev.ToolUse), "tool_name", ev.Tool), `,"tool_input":`...)
-	after = text(text(text(nil, "cwd", cwd), "permission_mode", mode), "origin", origin)
-	return before, append(after, "}\n"...)
+	return wire.HookInput{
+		Session: ev.HostSession, Turn: turn, Run: agent, ToolUse: ev.ToolUse, Tool: ev.Tool, Cwd: cwd, Mode: mode, Origin: origin,
+	}.Around()
 }
 
 // guardOwner is who may have installed guard, beside root.

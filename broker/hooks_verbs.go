@@ -31,7 +31,7 @@ func (b *Broker) hooksVerb(ctx context.Context, p peer.Peer, ctl wire.Control, b
 	look := policy.Look{Dir: req.Dir, Project: req.Project, Text: body}
 	if ctl.Verb == wire.VerbHooks {
 		list := b.definitions.List(look)
-		list.Untrusted = b.settings().config.Hooks.Untrusted
+		list.Untrusted, list.Path = b.settings().config.Hooks.Untrusted, b.settings().config.Hooks.Path
 		return wire.Result{Hooks: &list}
 	}
 	if !b.grants.take() { // as for approvals: room is left for those that revoke leases

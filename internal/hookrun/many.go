@@ -18,6 +18,15 @@ import (
 	"leaseguard.internal/internal/wire"
 )
 
+// Try runs one hook for somebody who wants to see what it does. Whatever has lost
+// its parent by the end, below this process, is ended with it.
+func Try(ctx context.Context, h wire.Hook, path string, line []byte) (wire.HookResult, error) {
+	if err := Subreaper(); err != nil {
+		return wire.HookResult{}, err
+	}
+	return unit{hook: h, line: line, path: path}.run(ctx), nil
+}
+
 // runAll runs the hooks of a job, and is over when its time is.
 func runAll(ctx context.Context, job wire.HookJob, line []byte) []wire.HookResult {
 	total := bounded(job.TotalMS)

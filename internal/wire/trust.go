@@ -45,6 +45,7 @@ type HooksRequest struct {
 // Hooks is what there is of policy hooks.
 type Hooks struct {
 	Untrusted   string           `json:"untrusted"` // hooks.untrusted: deny or skip
+	Path        string           `json:"path"`      // hooks.path
 	Revocations uint64           `json:"revocations"`
 	User        HookSource       `json:"user"`
 	Projects    []HookSource     `json:"projects"`
@@ -77,8 +78,9 @@ type HookDefinition struct {
 	TimeoutMS int64      `json:"timeout_ms"`
 	OnError   string     `json:"on_error"`
 	Enabled   bool       `json:"enabled"`
-	InFile    bool       `json:"in_file"` // false: only trust keeps it in force
-	Trust     *HookTrust `json:"trust"`   // nil: nobody trusts it
+	InFile    bool       `json:"in_file"`           // false: only trust keeps it in force
+	Replaced  bool       `json:"replaced,omitzero"` // another was trusted in its place
+	Trust     *HookTrust `json:"trust"`             // nil: nobody trusts it
 }
 
 // HookTrust says what was trusted.

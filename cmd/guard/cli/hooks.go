@@ -12,6 +12,6 @@ the directory that a session is launched in. What runs is what an operator has
 trusted, byte by byte.`,
 	}
 	group(cmd)
-	cmd.AddCommand(c.hooksList(), c.hooksTrust(), c.hooksRevoke(), c.hooksRun())
+	cmd.AddCommand(c.hooksList(), c.hooksTrust(), c.hooksRevoke(), c.hooksTest(), c.hooksRun())
 	return cmd
 }
