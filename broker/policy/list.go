@@ -123,6 +123,8 @@ func (a *listing) define(def hookfile.Definition, identity string, inFile bool) 
 	if r := a.trust.by[key]; r != nil {
 		w.Trust = &wire.HookTrust{Hash: r.Hash(), Files: r.Files, At: r.At, By: r.By, Seen: r.Seen}
 		w.Enabled = w.Enabled || def.Source == hookfile.Project // as it was trusted
+	} else {
+		w.Replaced = a.trust.replaced[key]
 	}
 	a.defs = append(a.defs, w)
 }

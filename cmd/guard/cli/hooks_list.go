@@ -127,7 +127,7 @@ func (c Command) printHooks(h hookLook) {
 		fmt.Fprintf(c.Stdout, "  matches  %s\n", verdict.Object(d.Matcher))
 		fmt.Fprintf(c.Stdout, "  hash     %s\n", d.Key)
 	}
-	if untrusted := slices.ContainsFunc(h.Definitions, func(d wire.HookDefinition) bool { return d.Trust == nil && d.Enabled }); untrusted && h.Untrusted != "skip" {
+	if untrusted := slices.ContainsFunc(h.Definitions, func(d wire.HookDefinition) bool { return d.Trust == nil && d.Enabled && !d.Replaced }); untrusted && h.Untrusted != "skip" {
 		fmt.Fprintln(c.Stdout, "what is untrusted denies the calls that it matches (hooks.untrusted); trust one: guard hooks trust ID")
 	}
 }
@@ -154,6 +154,8 @@ func (c Command) hookState(d wire.HookDefinition) string {
 	switch {
 	case d.Trust == nil && !d.Enabled:
 		return "disabled"
+	case d.Replaced:
+		return "replaced"
 	case d.Trust == nil:
 		return c.paint(stateColour("UNVERIFIED"), "untrusted")
 	}
@@ -193,7 +195,7 @@ func bare(s string) string {
 func (h hookLook) resolveHook(name string, fit func(wire.HookDefinition) bool) (wire.HookDefinition, error) {
 	var found []wire.HookDefinition
 	for _, d := range h.Definitions {
-		if fit(d) && (d.ID == name || namesHash(name, d.Key) || d.Trust != nil && namesHash(name, d.Trust.Hash)) {
+		if fit(d) && isNamed(d, name) {
 			found = append(found, d)
 		}
 	}
@@ -209,6 +211,15 @@ func (h hookLook) resolveHook(name string, fit func(wire.HookDefinition) bool) (
 		list = append(list, fmt.Sprintf("%s (%s of %s, %s)", short(d.Key), verdict.Object(d.ID), verdict.Object(d.Identity), commandLine(d)))
 	}
 	return wire.HookDefinition{}, noHook(name, "it fits "+strings.Join(list, " and "), "give one by its hash")
+}
+
+// knows says whether the name fits anything that nobody trusts.
+func (h hookLook) knows(name string) bool {
+	return slices.ContainsFunc(h.Definitions, func(d wire.HookDefinition) bool { return d.Trust == nil && !d.Replaced && isNamed(d, name) })
+}
+
+func isNamed(d wire.HookDefinition, name string) bool {
+	return d.ID == name || namesHash(name, d.Key) || d.Trust != nil && namesHash(name, d.Trust.Hash)
 }
 
 // minHash is the least of a hash that may stand for all of it.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/hookfile"
 	"leaseguard.internal/internal/hookrun"
 	"leaseguard.internal/internal/verdict"
@@ -57,7 +58,11 @@ which of its records are definitions here, to be trusted one by one.`,
 }
 
 func (c Command) trustHook(h hookLook, name string, yes, asJSON bool) error {
-	d, err := h.resolveHook(name, func(d wire.HookDefinition) bool { return d.InFile || d.Trust != nil })
+	// What nobody trusts is meant before what would only be trusted again.
+	d, err := h.resolveHook(name, func(d wire.HookDefinition) bool { return d.Trust == nil && !d.Replaced })
+	if client.Refused(err, verdict.NoSuchHook) && !h.knows(name) {
+		d, err = h.resolveHook(name, func(wire.HookDefinition) bool { return true })
+	}
 	if err != nil {
 		return err
 	}
@@ -129,24 +134,28 @@ func describe(d wire.HookDefinition, files []wire.HookFile) []string {
 	return lines
 }
 
-// diff shows the lines of both, those that only the first has before those that
-// only the second has.
+// diff shows the lines of both; between two that they share, those that only the
+// first has stand before those that only the second has.
 func diff(before, now []string) (lines []string) {
-	i := 0
+	var added []string
+	flush := func(gone []string) {
+		for _, l := range gone {
+			lines = append(lines, "- "+l)
+		}
+		lines = append(lines, added...)
+		added = nil
+	}
 	for _, l := range now {
-		if at := slices.Index(before[i:], l); at >= 0 {
-			for _, gone := range before[i : i+at] {
-				lines = append(lines, "- "+gone)
-			}
-			i += at + 1
-			lines = append(lines, "  "+l)
+		at := slices.Index(before, l)
+		if at < 0 {
+			added = append(added, "+ "+l)
 			continue
 		}
-		lines = append(lines, "+ "+l)
+		flush(before[:at])
+		before = before[at+1:]
+		lines = append(lines, "  "+l)
 	}
-	for _, gone := range before[i:] {
-		lines = append(lines, "- "+gone)
-	}
+	flush(before)
 	return lines
 }
 
