@@ -16,6 +16,9 @@ const maxSkew = time.Minute
 // zvm has the broker ask the ZVM about itself and about each machine that
 // guard.toml names. Nobody else uses the ZVM's credential.
 func (d *doctor) zvm() {
+	if d.status == nil && d.config != nil && d.config.PolicyServer != nil {
+		d.unknown("policies", "no broker has asked the policy server", "guard doctor --start-broker")
+	}
 	switch {
 	case d.status == nil && (d.config == nil || d.config.ZVM != nil):
 		d.unknown("zvm", "no broker has asked it", "guard doctor --start-broker")
@@ -36,6 +39,7 @@ func (d *doctor) zvm() {
 	if res.ZVM != nil {
 		d.judgeZVM(*res.ZVM)
 	}
+	d.judgePolicyServer(res.Policies)
 }
 
 func (d *doctor) judgeZVM(z wire.ZVM) {
