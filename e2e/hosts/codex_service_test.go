@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"leaseguard.internal/internal/fakemodel"
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // organisation writes the log-in of somebody whom the service sends settings, and
@@ -76,6 +78,42 @@ func TestCodexOrganisation(t *testing.T) {
 			}
 			if g.ok(g.codex()); !g.marked() {
 				t.Errorf("without guard the model was told %q", g.results())
+			}
+		})
+	}
+}
+
+// TestCodexOutside: what an administrator's requirements don't hold where somebody
+// starts Codex without guard. It needs no call that guard has passed: the files are
+// that user's own.
+func TestCodexOutside(t *testing.T) {
+	const deny = "allow_managed_hooks_only = true\n[features]\nhooks = true\n[[hooks.PreToolUse]]\n[[hooks.PreToolUse.hooks]]\ntype = \"command\"\ncommand = \"" + denyAll + "\"\ntimeout = 60\n"
+	if err := os.WriteFile(host.CodexRequirements, []byte(deny), 0o644); err != nil {
+		t.Skipf("this run has no /etc of its own, since it wasn't started by root: %v", err)
+	}
+	t.Cleanup(func() { must(t, os.Remove(host.CodexRequirements)) })
+	for id, c := range map[string]struct {
+		what string
+		set  func(g *guarded) // nil: nothing, and the hook holds
+	}{
+		"": {},
+		"outside_dotenv": {"a Codex that guard didn't launch has a .env whose BASH_ENV answers managed hooks", func(g *guarded) {
+			g.write(filepath.Join(g.Dir, "pass.sh"), "[ -n \"$CODEX_TOOL_CALL_ID\" ] || exit 0\n") // not for the command itself
+			g.write(g.codexHome(".env"), "BASH_ENV="+filepath.Join(g.Dir, "pass.sh")+"\n")
+		}},
+		"outside_service_settings": {"a Codex that guard didn't launch believes a copy of the service's settings in which features.hooks = false beats the administrator's", func(g *guarded) {
+			g.organisation("[features]\nhooks = false\n")
+		}},
+	} {
+		t.Run(id, func(t *testing.T) {
+			g := newCodex(t, "")
+			g.codexSteps("[features]\napps = false\n", g.mark())
+			if c.set != nil {
+				codexHole(id, c.what, "open", "nobody launches it: have guard-lint look for starts without guard, and start Codex by guard launch alone, which refuses both").report(t)
+				c.set(g)
+			}
+			if g.ok(g.codex()); g.marked() != (c.set != nil) {
+				t.Errorf("marked %v, the model was told %q", g.marked(), g.results())
 			}
 		})
 	}
