@@ -10,6 +10,7 @@ func (c Command) hooks() *cobra.Command {
 user's stand in hooks.json beside guard.toml, a project's in .guard/hooks.json of
 the directory that a session is launched in. What runs is what an operator has
 trusted, byte by byte.`,
+		Example: "  guard hooks list\n  guard hooks trust no-push\n  guard hooks test no-push",
 	}
 	group(cmd)
 	cmd.AddCommand(c.hooksList(), c.hooksTrust(), c.hooksRevoke(), c.hooksTest(), c.hooksRun())
