@@ -128,6 +128,7 @@ func (p *pi) install(server string) host.PiInstall {
 	in := host.PiInstall{
 		Gate: p.programs.Gate, Guard: p.programs.Guard, Socket: p.Paths.BrokerSocket, BrokerUID: p.Paths.BrokerUID,
 		Budget: p.config.Launch.Budget, Server: server, Extensions: p.config.Launch.PiExtensions,
+		Results: p.config.PolicyServer != nil,
 	}
 	in.Env = p.serverEnv()
 	return in

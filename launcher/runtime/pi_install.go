@@ -38,6 +38,7 @@ type PiInstall struct {
 	Server      string   // name of guard's MCP server; empty: there is none
 	Env         []string // where that server finds the broker, name=value
 	Extensions  []string // the operator's, loaded before guard's
+	Results     bool     // the gate is told what tools gave: a policy server judges it
 }
 
 // Args are guard's own arguments for Pi: no extension but these, and nothing of
@@ -68,7 +69,7 @@ func (in PiInstall) Variable() (string, error) {
 	text, err := json.Marshal(map[string]any{
 		"gate": in.Gate, "args": []string{"pi", "--socket", in.Socket, "--broker-uid", strconv.FormatUint(uint64(in.BrokerUID), 10)},
 		"deadline": int64((in.Budget + time.Second - 1) / time.Second), "guard": in.Guard,
-		"server": strings.TrimPrefix(in.Server, "guard-"), "env": env,
+		"server": strings.TrimPrefix(in.Server, "guard-"), "env": env, "results": in.Results,
 	}, json.Deterministic(true))
 	if err != nil {
 		return "", fmt.Errorf("describing the gate to Pi: %w", err)

@@ -10,6 +10,7 @@
 //	deadline  seconds that it may take for an answer
 //	guard     absolute path of guard, for the recovery tool
 //	server    16 hex digits that name the recovery tool; "": there is none
+//	results   true: somebody judges what tools give
 //	env       environment of guard, an object; that of the gate is empty
 //
 // Without all that loading fails, and Pi ends with status 1.
@@ -34,27 +35,22 @@ import fs from "node:fs";
 import os from "node:os";
 import util from "node:util";
 
-const { spawn } = children, { readFileSync } = fs, { isProxy } = util.types;
-const { isArray } = Array;
+const { spawn } = children, { readFileSync } = fs, { isProxy } = util.types, { isArray } = Array;
 const { freeze, getOwnPropertyDescriptor, getPrototypeOf, defineProperty } = Object;
 const { ownKeys } = Reflect, { parse, stringify } = JSON;
-const { isFinite, isInteger } = Number;
-const { now } = Date, { concat } = Buffer;
+const { isFinite, isInteger } = Number, { now } = Date, { concat } = Buffer;
 const { exit, kill, pid } = process;
 const { setTimeout, clearTimeout, Error, Promise } = globalThis;
 const call = Function.prototype.bind.bind(Function.prototype.call);
 const decode = call(Buffer.prototype.toString);
-const startsWith = call(String.prototype.startsWith);
-const slice = call(String.prototype.slice);
-const indexOf = call(String.prototype.indexOf);
-const trim = call(String.prototype.trim);
-const push = call(Array.prototype.push);
-const join = call(Array.prototype.join);
-const plain = Object.prototype;
-const home = os.homedir(), self = new URL(import.meta.url), text = decode(readFileSync(self));
+const startsWith = call(String.prototype.startsWith), slice = call(String.prototype.slice);
+const indexOf = call(String.prototype.indexOf), trim = call(String.prototype.trim), wellFormed = call(String.prototype.toWellFormed);
+const push = call(Array.prototype.push), join = call(Array.prototype.join);
+const plain = Object.prototype, home = os.homedir(), self = new URL(import.meta.url), text = decode(readFileSync(self));
 
 const maxOutput = 128 * 1024; // of the gate: twice 64 KiB at most
 const maxHeld = 10_000; // calls whose results are still to come
+const maxResult = 1024 * 1024; // of what a tool gave, to be told
 const grace = 5; // seconds that the gate has beyond its own deadline
 const observing = 5; // seconds that it has to hand on what happens
 const returning = 10; // seconds until this file must be loaded again
@@ -83,15 +79,16 @@ const settings = () => {
     given = parse(process.env.GUARD_PI);
   } catch {} // then it is no object
   need(object(given), "it is missing, or no JSON object");
-  const { gate, args, deadline, guard, server, env } = record({ env: {}, ...given });
+  const { gate, args, deadline, guard, server, env, results } = record({ env: {}, results: false, ...given });
   need(path(gate), "gate is no absolute path");
   need(path(guard), "guard is no absolute path");
   need(isArray(args) && args[0] === "pi" && args.every(string), "args are not those of the gate");
   need(isInteger(deadline) && deadline >= 1 && deadline <= 570, "deadline is not 1 to 570 seconds");
   need(string(server) && /^([0-9a-f]{16})?$/.test(server), "server is not 16 hex digits");
+  need(typeof results === "boolean", "results is neither true nor false");
   need(object(env) && ownKeys(env).every((name) => string(env[name])), "env holds more than strings");
   const asks = (role, seconds) => record({ seconds, args: freeze([...args, "--role", role, "--deadline", `${seconds}`]) });
-  return record({ gate, guard, server, env: record(env), decide: asks("decide", deadline), observe: asks("observe", observing) });
+  return record({ gate, guard, server, results, env: record(env), decide: asks("decide", deadline), observe: asks("observe", observing) });
 };
 
 // encode writes a tool's input as JSON, and freezes it on the way. It takes plain
@@ -103,8 +100,7 @@ const encode = (value) => {
   const parent = typeof value === "object" && !isProxy(value) ? getPrototypeOf(value) : undefined;
   if (parent === undefined || (!list && parent !== null && parent !== plain)) throw new Error("the input is not plain JSON");
   freeze(value);
-  const keys = ownKeys(value);
-  const parts = [];
+  const keys = ownKeys(value), parts = [];
   for (let i = 0; i < keys.length; i++) {
     const key = keys[i];
     if (list && key === "length") continue;
@@ -186,15 +182,15 @@ const verdict = (what, answer) => {
 };
 
 // payload is what the gate hands on to the broker.
-const payload = (name, ctx, fields, input) => {
+const payload = (name, ctx, fields, input, gave) => {
   const known = record({ hook_event_name: name, session_id: ctx.sessionManager.getSessionId(), cwd: ctx.cwd, mode: ctx.mode, home, ...fields });
-  const keys = ownKeys(known);
-  const parts = [];
+  const keys = ownKeys(known), parts = [];
   for (let i = 0; i < keys.length; i++) {
     const value = known[keys[i]];
     if (typeof value === "string" || typeof value === "number") push(parts, `${stringify(keys[i])}:${stringify(value)}`);
   }
   if (input !== undefined) push(parts, `"tool_input":${input}`);
+  if (gave !== undefined && gave.length <= maxResult) push(parts, `"tool_response":${gave}`);
   return `{${join(parts, ",")}}`;
 };
 
@@ -219,7 +215,9 @@ const install = (pi, { config, recovery, tool, loads }) => {
   let owed; // what the gate could not be told
 
   const tell = async (what) => {
-    owed = (await run(config.gate, config.observe, what)).status === 0 ? undefined : what;
+    const answer = await run(config.gate, config.observe, what);
+    owed = answer.status === 0 ? undefined : what;
+    return answer.out ? verdict("", answer).context : "";
   };
   const judge = async (name, what, signal) => {
     const object = `judging ${stringify(slice(`${name}`, 0, 100))}`;
@@ -257,12 +255,14 @@ const install = (pi, { config, recovery, tool, loads }) => {
   pi.on("tool_result", async (event, ctx) => {
     const { context, since } = held.get(event.toolCallId) ?? record({ context: "", since: now() });
     held.delete(event.toolCallId);
-    let input = "{}"; // an input that is no JSON any more is told as another one
+    let input = "{}", gave; // an input that is no JSON any more is told as another one
     try {
       input = encode(event.input);
+      if (config.results) gave = stringify(event.content, (_, v) => (typeof v === "string" ? wellFormed(v) : v));
     } catch {}
-    await tell(payload("tool_result", ctx, { ...named(event), duration_ms: now() - since }, input));
-    if (context !== "") return { content: [...event.content, { type: "text", text: context }], structuredContent: event.structuredContent };
+    const said = await tell(payload("tool_result", ctx, { ...named(event), duration_ms: now() - since }, input, gave));
+    const text = context && said ? `${context}\n${said}` : context + said;
+    if (text !== "") return { content: [...event.content, { type: "text", text }], structuredContent: event.structuredContent };
   });
 
   pi.on("session_start", (event, ctx) => tell(payload("session_start", ctx, { source: `${event.reason}` })));
