@@ -28,7 +28,7 @@ BY_UID := ./broker ./cmd/guard/cli ./e2e ./gate ./launcher ./internal/client ./i
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
 
-.PHONY: help build test test-user race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test bench-launch packages package-test system system-test attacks faults kills overlays nightly clean
+.PHONY: help build test test-user race demo bench bench-broker load fuzz lint vuln gen-check repro hosts hosts-test holes bench-launch packages package-test system system-test attacks faults kills overlays nightly clean
 
 help: ## what each target is for
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' Makefile | expand -t 14
@@ -94,8 +94,11 @@ load: build ## 10,000 hung connections and 10,000 sessions, with real processes,
 hosts: ## the pinned real clients, from npm, into bin/hosts
 	$(MAKE) -C e2e/hosts install
 
-hosts-test: build ## the real clients against a scripted model, as an ordinary user
+hosts-test: build ## the real clients against a scripted model, as an ordinary user; the holes shown are those written down
 	$(MAKE) -C e2e/hosts test
+
+holes: build ## writes down what the suite of real clients has shown: internal/holes, and the table in docs/hosts.md; root
+	$(MAKE) -C e2e/hosts holes
 
 bench-launch: build hosts ## what guard launch adds to a start of the real client
 	go test -count=1 -tags hosts -exec "$$PWD/e2e/hosts/exec" -v -run '^TestStartUp$$' ./e2e/hosts -startup 15
@@ -130,8 +133,8 @@ overlays: ## each defence taken out, one at a time: exactly its test has to turn
 nightly: lint vuln gen-check repro race ## what takes too long for each change
 	$(MAKE) fuzz FUZZTIME=5m
 	$(MAKE) bench ROUNDS=2000
-	$(MAKE) hosts-test bench-launch
-	GUARD_SIZE=nightly $(MAKE) attacks faults kills load MODEL='-rapid.checks=4000 -rapid.steps=100'
+	$(MAKE) bench-launch
+	GUARD_SIZE=nightly $(MAKE) hosts-test attacks faults kills load MODEL='-rapid.checks=4000 -rapid.steps=100'
 	GUARD_SIZE=nightly go test -count=1 -timeout 30m -run '^TestRandomFlips$$' ./broker/store
 	$(MAKE) overlays OVERLAYS=-all
 	$(MAKE) package-test system-test

@@ -3,9 +3,11 @@
 // each: closed, compensated or open.
 //
 // The rows are data: holes.json, which is made of what the tests reported and
-// never written by hand. What isn't in it isn't known; that doesn't make a client
-// safe.
+// never written by hand (make holes). What isn't in it isn't known; that doesn't
+// make a client safe.
 package holes
+
+//go:generate go run ../house/holes -root ../..
 
 import (
 	_ "embed"
@@ -33,6 +35,7 @@ type Row struct {
 	State   string `json:"state"`
 	By      string `json:"by"` // what closes or compensates it; when open, what to do about it
 	Test    string `json:"test"`
+	Nightly bool   `json:"nightly,omitzero"` // only a run of that size tries it
 }
 
 //go:embed holes.json
@@ -52,8 +55,8 @@ func read(text []byte) []Row {
 // All returns every row.
 func All() []Row { return slices.Clone(rows) }
 
-// For returns the rows of a host's client of that version. A version that nobody
-// measured has those of the newest measured one before it, or of the oldest: each
+// For returns the rows of a host's client of that version. One that nobody
+// measured has those of the measured one before it and of the one after it: each
 // row says which it was measured on. claudex is Claude, and has its holes too.
 func For(host, version string) []Row { return choose(rows, host, version) }
 
@@ -70,24 +73,21 @@ func choose(rows []Row, host, version string) []Row {
 }
 
 func ofVersion(rows []Row, host, version string) []Row {
-	best, oldest := "", ""
+	before, after := "", "" // the nearest ones; both are this version if it was measured
 	for _, row := range rows {
 		if row.Host != host {
 			continue
 		}
-		if Compare(row.Version, version) <= 0 && (best == "" || Compare(row.Version, best) > 0) {
-			best = row.Version
+		if Compare(row.Version, version) <= 0 && (before == "" || Compare(row.Version, before) > 0) {
+			before = row.Version
 		}
-		if oldest == "" || Compare(row.Version, oldest) < 0 {
-			oldest = row.Version
+		if Compare(row.Version, version) >= 0 && (after == "" || Compare(row.Version, after) < 0) {
+			after = row.Version
 		}
-	}
-	if best == "" {
-		best = oldest
 	}
 	var found []Row
 	for _, row := range rows {
-		if row.Host == host && row.Version == best {
+		if row.Host == host && (row.Version == before || row.Version == after) {
 			found = append(found, row)
 		}
 	}
