@@ -51,3 +51,6 @@ func (h hole) report(t *testing.T) {
 		}
 	})
 }
+
+// nightly says that this run has the time for what is slow or much the same.
+func nightly() bool { return os.Getenv("GUARD_SIZE") == "nightly" }

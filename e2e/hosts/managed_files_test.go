@@ -45,7 +45,7 @@ func TestMeasureManagedFiles(t *testing.T) {
 		{name: "another's bad hook", files: []string{main, `{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","timeout":0}]}]}}`, own, sealed}, runs: "managed"},
 		{name: "hooks nowhere", files: []string{main, only}, runs: ""},
 	} {
-		if i > 6 && os.Getenv("GUARD_SIZE") != "nightly" {
+		if i > 6 && !nightly() {
 			break
 		}
 		t.Run(c.name, func(t *testing.T) {

@@ -37,7 +37,10 @@ func TestMeasurePerson(t *testing.T) {
 		{probe{"consented write", "Write", `{"file_path":"it","content":"x"}`, "Pre Post | bytes | ~file_path"}, "default", "Do you want to create", "ok: ", ""},
 		{probe{"interrupted", "Bash", `{"command":"touch started; sleep 40"}`, "Pre | - | same"}, "bypassPermissions", "", "", "Interrupted"},
 	}
-	for _, c := range cases {
+	for i, c := range cases {
+		if i%3 != 0 && !nightly() {
+			continue // a person is slow
+		}
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.steps(c.step(), fakemodel.Say("all said"))

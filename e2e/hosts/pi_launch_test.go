@@ -123,7 +123,7 @@ func TestPiLaunchEndsAsDirect(t *testing.T) {
 	t.Parallel()
 	args := append([]string{"-p", "go"}, piFlags...)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
-		if sig != syscall.SIGTERM && os.Getenv("GUARD_SIZE") != "nightly" {
+		if sig != syscall.SIGTERM && !nightly() {
 			continue
 		}
 		t.Run(sig.String(), func(t *testing.T) {

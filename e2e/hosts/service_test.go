@@ -19,7 +19,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -127,7 +126,7 @@ func TestRemoteSettings(t *testing.T) {
 		{"managed hooks only, merged, user mode", "", "", "{" + only + "," + merge + "}", false, "", ""},
 		{"disableAllHooks, merged", "", "", "{" + off + "," + merge + "}", true, "", ""},
 	} {
-		if c.id == "" && os.Getenv("GUARD_SIZE") != "nightly" {
+		if c.id == "" && !nightly() {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
