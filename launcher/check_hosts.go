@@ -76,12 +76,18 @@ func (c *codex) version(ctx context.Context) (v versionOf, err error) {
 
 func (c *codex) inEffect() installed {
 	how := "by the arguments of its process, which no file but an administrator's changes"
-	if c.Paths.Mode == paths.System {
+	if c.required() {
 		how = "by an administrator's requirements"
 	}
 	sandbox := "the client's own sandbox"
 	if c.readOnly() {
 		sandbox = "read-only sandbox (launch.codex_sandbox)"
 	}
-	return installed{effect: []string{fmt.Sprintf("gate %s %s; %s", verdict.Object(c.programs.Gate), how, sandbox)}}
+	in := installed{effect: []string{fmt.Sprintf("gate %s %s; %s", verdict.Object(c.programs.Gate), how, sandbox)}}
+	if c.Paths.Mode == paths.System {
+		if what := c.install("").RequiredFault(c.user); what != "" {
+			in.faults = []host.Fault{{File: host.CodexRequirements, What: what, Next: "as root: guard init --system"}}
+		}
+	}
+	return in
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"leaseguard.internal/internal/paths"
+	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
 	host "leaseguard.internal/launcher/runtime"
@@ -59,6 +60,11 @@ func (c *codex) prepare() error {
 	if c.user, err = host.LoadCodex(c.env.Get, c.use.Profiles, c.config.Session.EnvPass); err != nil {
 		return err
 	}
+	if c.required() {
+		if err := rely(host.CodexRequirements); err != nil {
+			return err
+		}
+	}
 	c.client, err = host.Find(host.Search{Program: host.CodexProgram, Path: c.lookup("PATH"), Home: c.lookup("HOME"), Self: c.programs.Guard, File: c.File})
 	if err != nil {
 		return err
@@ -72,6 +78,15 @@ func (c *codex) prepare() error {
 
 // required says whether the machine's administrator has every Codex ask guard.
 func (c *codex) required() bool { return c.Paths.Mode == paths.System && c.user.Required() }
+
+// rely refuses an administrator's file that others may change: what they write
+// there would switch off what a session relies on.
+func rely(path string) error {
+	if err := safepath.File(path, 0); err != nil {
+		return refuse(verdict.WiringUnproved, "relying on", path, err.Error(), "as root: chown root:root "+path+"; chmod 0644 "+path)
+	}
+	return nil
+}
 
 func (c *codex) readOnly() bool { return c.config.Launch.CodexSandbox == "read-only" }
 

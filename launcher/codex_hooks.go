@@ -74,7 +74,7 @@ func (c *codex) listHooks(ctx context.Context, in host.CodexInstall) error {
 // askHooks runs the client's app-server for one question, and ends it.
 func (c *codex) askHooks(ctx context.Context, args []string, dir string) (codexAnswer, error) {
 	cmd := exec.CommandContext(ctx, c.client.Path, args...) // #nosec G204 -- the client that is to be executed
-	cmd.Args[0], cmd.Env = "codex", c.env.Vars // as the session: it may ask the service
+	cmd.Args[0], cmd.Env = "codex", c.env.Vars              // as the session: it may ask the service
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = time.Second

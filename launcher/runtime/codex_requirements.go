@@ -148,10 +148,32 @@ func WithoutRequirements(text []byte) ([]byte, error) {
 }
 
 // Required says whether guard's lines are in the administrator's requirements.
-func (u CodexUser) Required() bool {
-	return slices.ContainsFunc(u.Files, func(m Managed) bool {
-		return m.Path == CodexRequirements && bytes.Contains(m.Data, []byte(requirementsBegin))
-	})
+func (u CodexUser) Required() bool { return bytes.Contains(u.required(), []byte(requirementsBegin)) }
+
+// required is the text of the administrator's requirements.
+func (u CodexUser) required() []byte {
+	i := slices.IndexFunc(u.Files, func(m Managed) bool { return m.Path == CodexRequirements })
+	if i < 0 {
+		return nil
+	}
+	return u.Files[i].Data
+}
+
+// RequiredFault says why the administrator's requirements don't have every Codex
+// ask this gate; empty when they do.
+func (in CodexInstall) RequiredFault(u CodexUser) string {
+	want, err := in.Requirements(u.required())
+	switch {
+	case !u.Required():
+		return "has no hooks of guard's: a Codex that guard didn't launch asks nobody"
+	case err != nil:
+		return verdict.Clean(err.Error())
+	}
+	var is, wanted map[string]any
+	if toml.Unmarshal(u.required(), &is) != nil || toml.Unmarshal(want, &wanted) != nil || !reflect.DeepEqual(is, wanted) {
+		return "has other lines of guard's than this one writes"
+	}
+	return ""
 }
 
 // marked are lines of guard's; none without lines.

@@ -96,3 +96,31 @@ func FuzzRequirements(f *testing.F) {
 		}
 	})
 }
+
+// TestRequiredFault: lines that are gone, older or of no effect are told.
+func TestRequiredFault(t *testing.T) {
+	text, err := systemCodex.Requirements([]byte("# ours\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text string
+		word string // empty: there is no fault
+	}{
+		"as written":    {string(text), ""},
+		"none":          {"", "no hooks of guard's"},
+		"others' alone": {"# ours\n", "no hooks of guard's"},
+		"another gate":  {strings.ReplaceAll(string(text), "/usr/bin/guard-gate", "/bin/true"), "other lines"},
+		"hooks off":     {strings.Replace(string(text), "hooks = true", "hooks = false", 1), "other lines"},
+		"no end":        {strings.ReplaceAll(string(text), requirementsEnd, ""), "have no end"},
+		"switched off":  {string(text) + "[features.x]\n", "correct it"},
+	} {
+		u := CodexUser{Files: []Managed{{Path: codexManaged, Data: text}, {Path: CodexRequirements, Data: []byte(c.text)}}}
+		if got := systemCodex.RequiredFault(u); !strings.Contains(got, c.word) || (c.word == "") != (got == "") {
+			t.Errorf("%s: %q, want %q", name, got, c.word)
+		}
+	}
+	if got := systemCodex.RequiredFault(CodexUser{}); got == "" {
+		t.Error("without a file there is no fault")
+	}
+}
