@@ -63,7 +63,7 @@ func (c *call) forget() {
 // serveEvent judges one event of a host and answers its gate.
 func (b *Broker) serveEvent(ctx context.Context, conn *peer.Conn, g guest, h wire.Header) {
 	c := &call{set: b.settings(), conn: conn, peer: g.peer, host: h.Host, role: h.Role, stdin: int(h.Peer), began: b.opt.Clock.Now(), session: g.session, path: g.path}
-	c.own = c.session != nil && b.hostsOwn(c)
+	c.own = c.session != nil && !b.runners.above(c.path) && b.hostsOwn(c)
 	if c.own {
 		c.release = append(c.release, c.session.Calling(g.peer.Process(), g.path))
 	}

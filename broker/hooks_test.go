@@ -195,7 +195,9 @@ func TestM30_W9_Recursion(t *testing.T) {
 	// Of the hook it is that the agent is a child: this process is the runner.
 	r := f.judged(f.call("Write", `{}`), func(wire.HookJob, string) []wire.HookResult {
 		for _, tool := range []string{"Read", "Write"} {
-			got, err := agent.Send(f.opt.Paths, f.call(tool, `{}`))
+			req := f.call(tool, `{}`)
+			req.Body = []byte(strings.Replace(string(req.Body), `"s"`, `"another"`, 1)) // it doesn't speak for the host
+			got, err := agent.Send(f.opt.Paths, req)
 			f.must(err)
 			f.expect(got, "nested_runtime")
 			if !strings.Contains(string(got.Err), "policy hook") {

@@ -89,7 +89,11 @@ func (u unit) watch(ctx context.Context, proc *os.Process, ends *ends, e *ending
 	var state *os.ProcessState
 	select {
 	case state = <-done:
-		wait(timed, linger, out.ended, errOut.ended)
+		rest := linger
+		if state != nil && state.ExitCode() == exitDeny { // whatever comes can't change that
+			rest = grace / 5
+		}
+		wait(timed, rest, out.ended, errOut.ended)
 	case <-timed.Done():
 		if e.aborted = ctx.Err() != nil; !e.aborted {
 			e.late = timeout
