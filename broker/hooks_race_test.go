@@ -121,10 +121,10 @@ func (r racer) run() (got raced) {
 	return got
 }
 
-// TestW11_NoRevocationIsLostAmongProcesses: 1,000 revocations by four processes, each
+// TestM19_W11_NoRevocationIsLostAmongProcesses: 1,000 revocations by four processes, each
 // of what another four trust again and again. None is undone by who looked before it, and what
 // holds at the end is what a restarted broker reads.
-func TestW11_NoRevocationIsLostAmongProcesses(t *testing.T) {
+func TestM19_W11_NoRevocationIsLostAmongProcesses(t *testing.T) {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		t.Setenv("TMPDIR", "/dev/shm") // nothing here is about what a disk keeps, and 2,000 commits wait for it
 	}
