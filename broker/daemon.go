@@ -98,7 +98,7 @@ func run(env func(string) string, log *slog.Logger) (err error) {
 	}
 	b, err := Start(Options{
 		Paths: p, UID: uid, Clock: l.clock, Log: log, Version: version.Version,
-		Config: first.Config, Checkpoints: first.Checkpoints, Close: first.Close,
+		Config: first.Config, Checkpoints: first.Checkpoints, Policies: first.Policies, Close: first.Close,
 		Reload: l.load, Hangup: hangup, Manager: manager, Journal: sdunit.NewJournal(p.Mode == paths.System),
 	})
 	if err != nil {
