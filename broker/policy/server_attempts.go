@@ -29,7 +29,8 @@ type outcome struct {
 	sent     bool  // the server may know of the evaluation
 	held     bool  // it has taken the evaluation, and not answered by the end of the budget
 	reached  bool  // the last attempt found a server that answers
-	tired    bool  // all attempts of the budget have failed
+	tries    int   // attempts that were made
+	tired    bool  // all of them have failed
 	late     bool  // the budget ended in the midst of one
 	gone     bool  // who asked has ended
 }
@@ -95,6 +96,7 @@ func (e *Evaluator) attempts(ctx context.Context, address string, body []byte) (
 
 // take notes what one attempt has brought.
 func (o *outcome) take(x exchange) {
+	o.tries++
 	o.sent = o.sent || x.sent
 	o.status, o.reached, o.late, o.gone = x.status, x.err == nil, x.late, x.gone
 	switch {

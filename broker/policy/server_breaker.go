@@ -13,7 +13,7 @@ import (
 const (
 	firstRest   = 10 * time.Second
 	longestRest = 60 * time.Second
-	heldMost    = 3 // evaluations in a row that a server held to the end
+	enough      = 3 // attempts in a row without an answer
 )
 
 // breakers keep a dead server from costing every call its whole budget. While one
@@ -88,7 +88,7 @@ func (b *breakers) done(session string, o outcome, tries []*breaker) {
 	}
 }
 
-// fail counts a failure. Attempts that used up the whole budget count as many.
+// fail counts the attempts of an evaluation that failed.
 func (b *breakers) fail(name string, o outcome) {
 	now := b.clock.Now()
 	for other, old := range b.all { // sessions that are long gone
@@ -101,12 +101,10 @@ func (b *breakers) fail(name string, o outcome) {
 		one = &breaker{}
 		b.all[name] = one
 	}
-	if one.failures++; o.tired || !o.held {
-		one.failures = max(one.failures, heldMost)
-	}
+	one.failures += max(o.tries, 1)
 	one.last = now
 	one.cause = verdict.Cut(o.why(), 200)
-	if one.failures < heldMost {
+	if one.failures < enough {
 		return
 	}
 	one.rest = min(max(2*one.rest, firstRest), longestRest)

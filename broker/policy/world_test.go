@@ -63,10 +63,12 @@ func in(t *testing.T, change func(*config.PolicyServer), test func(*world)) {
 		e.http.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return w.dial(ctx, conns)
 		}
+		defer func() { // also when the test gives up
+			e.Close()
+			_ = server.Close()
+			close(conns)
+		}()
 		test(w)
-		e.Close()
-		_ = server.Close()
-		close(conns)
 	})
 }
 
