@@ -177,8 +177,11 @@ func hookLine(c *call) (before, after []byte) {
 		turn = ev.HostSession
 	}
 	agent, cwd, mode, origin := ev.Agent, ev.Cwd, ev.Mode, "provider"
-	if c.host == wire.HostPi && agent != "" {
-		origin, agent = "code_mode", ""
+	if c.host == wire.HostPi { // its mode is how it is driven, and its agent the call that made this one
+		mode = ""
+		if agent != "" {
+			origin, agent = "code_mode", ""
+		}
 	}
 	if agent == "" {
 		agent = turn

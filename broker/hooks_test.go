@@ -62,7 +62,7 @@ func TestM31_FieldsOfEachHost(t *testing.T) {
 		"Codex": {wire.HostCodex, `{` + tool + `,"turn_id":"t1","cwd":"/w","permission_mode":"bypassPermissions"}`,
 			`"session_id":"s","turn_id":"t1","run_id":"t1","tool_use_id":"","tool_name":"Bash","tool_input":{"a":"\u0000b"},"cwd":"/w","permission_mode":"bypassPermissions","origin":"provider"`},
 		"Pi": {wire.HostPi, strings.Replace(`{`+tool+`,"mode":"rpc"}`, "PreToolUse", "tool_call", 1),
-			`"session_id":"s","turn_id":"s","run_id":"s","tool_use_id":"","tool_name":"Bash","tool_input":{"a":"\u0000b"},"cwd":"/","permission_mode":"rpc","origin":"provider"`},
+			`"session_id":"s","turn_id":"s","run_id":"s","tool_use_id":"","tool_name":"Bash","tool_input":{"a":"\u0000b"},"cwd":"/","permission_mode":"default","origin":"provider"`},
 		"Pi, a call of a script's": {wire.HostPi, strings.Replace(`{`+tool+`,"parent_tool_use_id":"up"}`, "PreToolUse", "tool_call", 1),
 			`"session_id":"s","turn_id":"s","run_id":"s","tool_use_id":"","tool_name":"Bash","tool_input":{"a":"\u0000b"},"cwd":"/","permission_mode":"default","origin":"code_mode"`},
 	} {

@@ -113,9 +113,11 @@ func hookRecord(m policy.Met, decision string) audit.PolicyResult {
 }
 
 // merge makes one verdict of what became of the hooks: any denial wins, and no
-// pass undoes one. Reasons stand in the order of the definitions.
+// pass undoes one. Reasons stand in the order of the definitions. A hook that runs
+// something else than what was trusted denies, whatever is made of those that
+// nobody has trusted: or who may write its file could switch it off.
 func (c *call) merge(met []policy.Met, results []wire.HookResult) (verdict.Verdict, bool) {
-	var denials, failures, changed []string
+	var denials, failures []string
 	for i, r := range results {
 		m := met[i]
 		name := "hook " + verdict.Object(m.Run.ID)
@@ -126,10 +128,7 @@ func (c *call) merge(met []policy.Met, results []wire.HookResult) (verdict.Verdi
 		case r.Status == wire.HookAllowed:
 			against = false
 		case r.Status == wire.HookChanged:
-			if why, denied := c.untrusted(m, "what it would run has changed"); denied {
-				changed = append(changed, why)
-			}
-			continue
+			failures = append(failures, name+": what it would run has changed since it was trusted; guard hooks trust shows how")
 		case r.Status == wire.HookDenied:
 			denials = append(denials, name+": "+r.Reason)
 		case r.Status == wire.HookFailed && m.Allows:
@@ -148,8 +147,6 @@ func (c *call) merge(met []policy.Met, results []wire.HookResult) (verdict.Verdi
 		return refuse(verdict.PolicyDenied, "judging", tool, reasons(denials), "do it in a way that the policy allows; guard hooks list shows the hooks"), true
 	case len(failures) > 0:
 		return refuse(verdict.PolicyUnavailable, "judging", tool, reasons(failures), "repair the hook; guard hooks test ID shows what it does"), true
-	case len(changed) > 0:
-		return c.notTrusted(changed), true
 	}
 	return verdict.Verdict{}, false
 }

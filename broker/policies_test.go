@@ -332,9 +332,11 @@ func TestM26_W12_Untrusted(t *testing.T) {
 		if p := f.lastPolicies()[0]; p.ID != "theirs" || p.Status != "skipped_untrusted" || p.Decision != decision || p.Exit != -1 {
 			t.Errorf("on record is %+v", p)
 		}
-		s.set(mine)
-		f.expect(f.judged(f.call("Write", `{}`), results(changed)), code)
-		if p := f.lastPolicies(); len(p) != 1 || p[0].Status != "skipped_untrusted" || p[0].Decision != decision {
+		lax := mine
+		lax.Allows = true
+		s.set(lax)
+		f.expect(f.judged(f.call("Write", `{}`), results(changed)), "policy_unavailable")
+		if p := f.lastPolicies(); len(p) != 1 || p[0].Status != "changed" || p[0].Decision != "deny" {
 			t.Errorf("on record is %+v", p)
 		}
 		f.stop()

@@ -153,6 +153,8 @@ func (t *tried) foresee(d wire.HookDefinition, untrusted string) {
 		t.Why = "the definition is disabled"
 	case !t.Matches:
 		t.Why = "its matcher doesn't fit the tool"
+	case !t.Trusted && d.Trust != nil:
+		deny(verdict.PolicyUnavailable, "what it runs has changed since it was trusted: guard hooks trust "+t.ID)
 	case !t.Trusted && untrusted == "skip":
 		t.Why = "it isn't trusted as it is now, so that it is skipped (hooks.untrusted)"
 	case !t.Trusted:
