@@ -23,7 +23,7 @@ OVERLAYS ?=
 TAGS := attacks,faults,hosts,kills,load,system
 
 # Packages that behave otherwise for root than for anybody else.
-BY_UID := ./broker ./cmd/guard/cli ./e2e ./gate ./launcher ./internal/client ./internal/passphrase ./internal/paths \
+BY_UID := ./broker ./cmd/guard/cli ./e2e ./gate ./launcher ./internal/client ./internal/hookrun ./internal/passphrase ./internal/paths \
 	./internal/peer ./internal/safepath ./internal/sdunit ./internal/tree
 
 VULNDB := golang.org/x/vulndb@v0.0.0-20261105234957-e22db6528018
