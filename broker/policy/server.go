@@ -91,7 +91,7 @@ func (e *Evaluator) Judge(ctx context.Context, c Call) Opinion {
 	case out.gone:
 		o.Result.Status = "aborted"
 	}
-	if o.Denied {
+	if o.Denied && q.closed() {
 		o.Result.Decision = audit.PolicyDenies
 	}
 	return o

@@ -147,4 +147,3 @@ func TestBreaker(t *testing.T) {
 		})
 	})
 }
-

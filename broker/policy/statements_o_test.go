@@ -190,4 +190,3 @@ func TestO14_AddressAndHeaders(t *testing.T) {
 		}
 	})
 }
-
