@@ -185,13 +185,19 @@ func (f *fixture) dial() net.Conn {
 // register makes this process the anchor of a session that has been launched.
 func (f *fixture) register(r wire.Register) (wire.Session, *wire.Error) {
 	f.t.Helper()
+	return f.registerWith(r, nil)
+}
+
+// registerWith does so with the bytes of the project's policy hooks.
+func (f *fixture) registerWith(r wire.Register, project []byte) (wire.Session, *wire.Error) {
+	f.t.Helper()
 	if r.Hooks.State == "" {
 		r.Hooks.State = wire.ProjectAbsent
 	}
 	text, err := json.Marshal(wire.Control{Verb: wire.VerbRegister, Register: &r})
 	f.must(err)
 	conn := f.dial()
-	_, err = conn.Write(wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: text}))
+	_, err = conn.Write(wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: text, Body: project}))
 	f.must(err)
 	reply, err := wire.ReadReply(conn, wire.MaxControl)
 	f.must(err)
