@@ -85,6 +85,20 @@ func TestDocumentsHold(t *testing.T) {
 	}
 }
 
+// TestStatementsHaveTests holds what is said of policies elsewhere to its row here.
+func TestStatementsHaveTests(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const doc = "docs/policy.md"
+	text, err := fs.ReadFile(root, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report(t, CheckStatements(Statements(), doc, string(text)))
+}
+
 // TestDependenciesAreExplained holds go.mod and its document together.
 func TestDependenciesAreExplained(t *testing.T) {
 	root, err := Root()
