@@ -64,6 +64,11 @@ var ImportRules = []ImportRule{
 		Why: "tokens are minted, hashed and bound without I/O, so that a secret has no way into a file or log from here",
 	},
 	{
+		In: "internal/hookfile", Only: []string{"std", "internal/verdict", "internal/wire", "github.com/go-json-experiment/json/..."},
+		Never: []string{"os", "os/...", "net", "net/...", "syscall", "io/fs", "path/filepath"},
+		Why:   "what a file of policy hooks means is the same on every machine, for who reads it and for who is told of it",
+	},
+	{
 		In: "packaging", Only: []string{"std"}, Never: []string{"os", "net", "syscall"},
 		Why: "packaging is files and their names; who puts them in place is the command line or a package",
 	},
