@@ -42,7 +42,7 @@ func runHooks(conn int) syscall.Errno {
 	for n > 0 && dir[n-1] != '/' {
 		n--
 	}
-	_, _, _ = syscall.Setresgid(group, group, group), syscall.Dup3(conn, 3, 0), syscall.Close(lineFD) // the runner sees for itself what it has
+	_, _, _ = group == syscall.Getegid() || syscall.Setresgid(group, group, group) == nil, syscall.Dup3(conn, 3, 0), syscall.Close(lineFD)
 	e, _ := syscall.Exec("/"+string(dir[:max(n, 0)])+"guard", []string{"guard", "hooks", "run"}, nil).(syscall.Errno)
 	return e
 }

@@ -3,20 +3,21 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"sync"
 
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/verdict"
 )
 
 // account is a name as systemd and shadow allow it, or a group's with % before it.
-var account = regexp.MustCompile(`^%?[A-Za-z_][A-Za-z0-9_.-]{0,254}\$?$`)
+var account = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^%?[A-Za-z_][A-Za-z0-9_.-]{0,254}\$?$`) })
 
 // accounts reads names of users and %groups. Whether this machine has them is
 // asked by who needs their numbers.
 func (v value) accounts() ([]string, error) {
 	list, err := v.strings()
 	for _, name := range list {
-		if !account.MatchString(name) {
+		if !account().MatchString(name) {
 			return nil, fmt.Errorf(`%s is no name of a user, nor of a group with %% before it; write such as "ann" or "%%wheel"`, verdict.Object(name))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -27,7 +28,7 @@ type Query struct{ Name, Identifier string }
 
 // IsIdentifier reports whether s has the form of a VM identifier. The ZVM
 // answers 400 for an identifier that hasn't.
-func IsIdentifier(s string) bool { return identifierForm.MatchString(s) }
+func IsIdentifier(s string) bool { return identifierForm().MatchString(s) }
 
 // VMs returns the rows that the ZVM gives for q, one for each machine and VPG.
 // The ZVM's filter is a hint: it ignores case, and may be ignored itself, so
@@ -113,14 +114,14 @@ func get[T any](ctx context.Context, how func(context.Context, request, setter) 
 }
 
 // tagForm is what a tag of ours looks like. The ZVM publishes no limits.
-var tagForm = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
+var tagForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`) })
 
 // InsertCheckpoint asks for a tagged checkpoint and returns the task that makes
 // it. Success means accepted, not made. It is sent once; an error whose Unknown
 // is set leaves open whether the ZVM executed it.
 func (c *Client) InsertCheckpoint(ctx context.Context, vpgID, tag string) (task string, err error) {
 	op := "inserting checkpoint " + verdict.Object(tag) + " into VPG " + verdict.Object(vpgID)
-	if !tagForm.MatchString(tag) {
+	if !tagForm().MatchString(tag) {
 		return "", &Error{Op: op, Err: errors.New("the tag isn't 1 to 80 of A-Z a-z 0-9 . _ : -")}
 	}
 	name, err := jsontext.AppendQuote(nil, tag)

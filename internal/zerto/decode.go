@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -135,7 +136,7 @@ func text(p *string) setter {
 	}
 }
 
-var digits = regexp.MustCompile(`^[0-9]{1,20}$`)
+var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,20}$`) })
 
 // number reads a whole number of at most 18 digits; null leaves zero.
 func number(p *int64) setter {
@@ -162,7 +163,7 @@ func decimal(p *string) setter {
 				return err
 			}
 		}
-		if !digits.MatchString(s) {
+		if !digits().MatchString(s) {
 			return wrongType(v, "a decimal identifier")
 		}
 		*p = s

@@ -48,7 +48,7 @@ func FuzzAnswers(f *testing.F) {
 		hold("a site", err, true)
 		value, life, err := decodeToken(data)
 		hold("a token", err, value != "" && life > 0 && life <= maxLife)
-		if id, err := decodeTaskID(data); err == nil && !safeID.MatchString(id) {
+		if id, err := decodeTaskID(data); err == nil && !safeID().MatchString(id) {
 			t.Errorf("task identifier %q", id)
 		}
 		if m := errorMessage(data); len(m) > 300 {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -31,7 +32,7 @@ func (c *Client) fetchToken(ctx context.Context) (string, time.Duration, error) 
 
 // tokenForm is what RFC 6750 allows in a bearer token; maxToken is what a header
 // can carry.
-var tokenForm = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
+var tokenForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`) })
 
 const maxToken = 16 << 10
 
@@ -44,7 +45,7 @@ func decodeToken(data []byte) (value string, life time.Duration, err error) {
 	switch {
 	case err != nil:
 		return "", 0, ErrAnswer // the parser's words may quote the token
-	case len(value) > maxToken || !tokenForm.MatchString(value):
+	case len(value) > maxToken || !tokenForm().MatchString(value):
 		return "", 0, errNoToken
 	case kind != "" && !strings.EqualFold(kind, "bearer"):
 		return "", 0, errNoBearer

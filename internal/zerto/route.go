@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"sync"
 
 	"leaseguard.internal/internal/verdict"
 )
@@ -32,18 +33,18 @@ var (
 
 // safeID is what an identifier in a path looks like: a GUID, or two with a dot.
 // It starts with a letter or digit, so that it is never "." or "..".
-var safeID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`)
+var safeID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$`) })
 
 // identifierForm is the form of a VM identifier, <server GUID>.<moref>; the ZVM
 // answers 400 (old ones 500) for anything else. A task's has it too.
-var identifierForm = regexp.MustCompile(`^[0-9a-fA-F-]{36}\.[A-Za-z0-9._-]{1,160}$`)
+var identifierForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-fA-F-]{36}\.[A-Za-z0-9._-]{1,160}$`) })
 
 // path is the route's path for an identifier that is known to be safe in one.
 func (r route) path(id string) (string, error) {
 	if !r.takesID {
 		return r.prefix, nil
 	}
-	if !safeID.MatchString(id) {
+	if !safeID().MatchString(id) {
 		return "", fmt.Errorf("identifier %s isn't one that a path may hold", verdict.Object(id))
 	}
 	return r.prefix + id + r.suffix, nil

@@ -190,7 +190,7 @@ func decodeSite(v jsontext.Value) (s Site, err error) {
 // string, in an object, or as the bare text of two GUIDs. Any other answer
 // names no task.
 func decodeTaskID(data []byte) (id string, err error) {
-	if bare := strings.TrimSpace(string(data)); identifierForm.MatchString(bare) {
+	if bare := strings.TrimSpace(string(data)); identifierForm().MatchString(bare) {
 		return bare, nil
 	}
 	err = parse(data, func(v jsontext.Value) error {
@@ -199,7 +199,7 @@ func decodeTaskID(data []byte) (id string, err error) {
 		}
 		return text(&id)(v)
 	})
-	if err == nil && !safeID.MatchString(id) {
+	if err == nil && !safeID().MatchString(id) {
 		err = fmt.Errorf("%w: %s is no task identifier", ErrAnswer, verdict.Object(id))
 	}
 	return id, err
