@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -151,14 +150,16 @@ func runToken(ctx context.Context, argv []string, uid uint32) (string, error) {
 
 // bounded keeps the first bytes of what is written.
 type bounded struct {
-	bytes.Buffer
+	kept []byte
 	most int
 	over bool
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	room := max(b.most-b.Len(), 0)
+	room := max(b.most-len(b.kept), 0)
 	b.over = b.over || len(p) > room
-	b.Buffer.Write(p[:min(len(p), room)])
+	b.kept = append(b.kept, p[:min(len(p), room)]...)
 	return len(p), nil
 }
+
+func (b *bounded) String() string { return string(b.kept) }
