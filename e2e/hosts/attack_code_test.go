@@ -37,7 +37,7 @@ func TestAttackServers(t *testing.T) {
 	call := use("mcp__planted__act", `{}`)
 	attacks(t, []attack{
 		{name: ".mcp.json", what: "a server of a project's .mcp.json starts unasked", by: byServers, plant: planted(map[string]string{"project/.mcp.json": servers}), steps: call, saw: absent},
-		{name: ".mcp.json that the project enables", claudex: true, what: "a project's settings accept the project's own servers", by: byServers, plant: planted(map[string]string{
+		{name: ".mcp.json that the project enables", nightly: true, claudex: true, what: "a project's settings accept the project's own servers", by: byServers, plant: planted(map[string]string{
 			"project/.mcp.json": servers, project: `{"enableAllProjectMcpServers":true,"enabledMcpjsonServers":["planted"]}`,
 		}), steps: call, saw: absent},
 	})
@@ -65,10 +65,10 @@ func TestAttackSkills(t *testing.T) {
 	then := func(w *world) []fakemodel.Step { return append(call(w), fakemodel.Use("Bash", `{"command":"true"}`)) }
 	attacks(t, []attack{
 		{name: "typed skill", what: "a shell line of a project's skill that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("project/.claude/skills/planted/SKILL.md", skill)},
-		{name: "typed command", what: "a shell line of a project's command that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("project/.claude/commands/planted.md", skill)},
+		{name: "typed command", nightly: true, what: "a shell line of a project's command that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("project/.claude/commands/planted.md", skill)},
 		{name: "skill of the user", claudex: true, what: "a shell line of a user's skill that a person types runs without PreToolUse", by: byNoSettings, prompt: "/planted", plant: place("home/.claude/skills/planted/SKILL.md", skill)},
 		{name: "called skill", what: "a shell line of a project's skill that the model calls runs without PreToolUse", by: byNoSettings, plant: place("project/.claude/skills/planted/SKILL.md", skill), steps: call, approved: true, saw: "planted"},
-		{name: "skill of an added directory", what: "a shell line of a skill below --add-dir runs without PreToolUse", by: byNoSettings, args: []string{"--add-dir", "../more"}, prompt: "/planted", plant: place("more/.claude/skills/planted/SKILL.md", skill)},
+		{name: "skill of an added directory", nightly: true, what: "a shell line of a skill below --add-dir runs without PreToolUse", by: byNoSettings, args: []string{"--add-dir", "../more"}, prompt: "/planted", plant: place("more/.claude/skills/planted/SKILL.md", skill)},
 		{name: "skill with a hook", what: "a skill's own hooks run commands from its call on", by: byNoSettings, plant: place("project/.claude/skills/planted/SKILL.md", hooked), steps: then, approved: true, saw: "planted"},
 	})
 }
@@ -88,7 +88,7 @@ func TestAttackAgents(t *testing.T) {
 	}
 	attacks(t, []attack{
 		{name: "agent with hooks", what: "a project's agent brings hooks that run commands", by: byNoSettings, plant: planted(map[string]string{file: hooks}), steps: call, approved: true, saw: "planted"},
-		{name: "agent that is the session", what: "a project's agent, taken for the session by --agent, brings hooks", by: byNoSettings, args: []string{"--agent", "planted"}, plant: planted(map[string]string{file: hooks}), steps: bash("true"), approved: true, ends: "--agent 'planted' not found"},
+		{name: "agent that is the session", nightly: true, what: "a project's agent, taken for the session by --agent, brings hooks", by: byNoSettings, args: []string{"--agent", "planted"}, plant: planted(map[string]string{file: hooks}), steps: bash("true"), approved: true, ends: "--agent 'planted' not found"},
 		{name: "agent with servers", what: "a project's agent brings an MCP server that starts unasked", by: byNoSettings, plant: planted(map[string]string{file: servers}), steps: call, approved: true, saw: "planted"},
 	})
 }

@@ -41,6 +41,7 @@ type attack struct {
 	approved bool
 	ends     string // under guard the client says this and ends
 	claudex  bool   // it is tried on claudex too
+	nightly  bool   // it is much like another one, which every run tries
 	saw      string // what the guarded model is told of its first call; default the gate's reason
 }
 
@@ -65,6 +66,9 @@ const (
 // attacks runs a table, two cases at once: most of the time is the clients' own.
 func attacks(t *testing.T, table []attack) {
 	for _, a := range table {
+		if a.nightly && !nightly() {
+			continue
+		}
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			for runtime, as := range claudes {
@@ -72,7 +76,9 @@ func attacks(t *testing.T, table []attack) {
 					continue
 				}
 				t.Run(runtime, func(t *testing.T) {
-					closed(runtime, a.name, a.what, a.by).report(t)
+					row := closed(runtime, a.name, a.what, a.by)
+					row.Nightly = a.nightly
+					row.report(t)
 					t.Run("control", func(t *testing.T) { a.unguarded(as(newGuarded(t, "")).world) })
 					t.Run("guarded", func(t *testing.T) { a.withGuard(as(newGuarded(t, ""))) })
 				})
