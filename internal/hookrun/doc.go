@@ -5,8 +5,9 @@
 //
 // # What it promises
 //
-// What runs is what was hashed. A file that only root can change is hashed and
-// used as it stands: the command by its descriptor, a script by its path. Any
+// What runs is what was hashed. A file that only root can change is hashed, unless
+// the kernel's stamp of it is the one that it was trusted with, and used as it
+// stands: the command by its descriptor, a script by its path. Any
 // other is copied into sealed memory while it is hashed, and that copy is what
 // runs. A hash that isn't the trusted one runs nothing.
 //

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -29,8 +28,15 @@ var errChanged = errors.New("it isn't what was trusted")
 func Digest(command string, args []string) ([]wire.HookFile, error) {
 	var files []wire.HookFile
 	err := eachFile(command, args, func(n int, f *os.File) error {
+		stamp := ""
+		if fixed(f) {
+			stamp = stampOf(f)
+		}
 		sum, err := copyOut(context.Background(), f, io.Discard)
-		files = append(files, wire.HookFile{Arg: n, SHA256: sum})
+		if stampOf(f) != stamp {
+			stamp = ""
+		}
+		files = append(files, wire.HookFile{Arg: n, SHA256: sum, Stamp: stamp})
 		return err
 	})
 	return files, err
@@ -125,19 +131,19 @@ func (p *pinned) close() {
 // pin opens what the hook runs and holds it, so that it can't change any more.
 func pin(ctx context.Context, h wire.Hook) (*pinned, error) {
 	p := &pinned{argv: append([]string{h.Command}, h.Args...)}
-	want := map[int]string{}
+	want := map[int]wire.HookFile{}
 	for _, f := range h.Files {
-		want[f.Arg] = f.SHA256
+		want[f.Arg] = f
 	}
 	err := eachFile(h.Command, h.Args, func(n int, f *os.File) error {
-		held, sum, err := hold(ctx, f, n == 0)
+		held, sum, err := hold(ctx, f, n == 0, want[n])
 		if held != nil {
 			if n > 0 {
 				p.argv[n] = ownFD(firstFD + len(p.files))
 			}
 			p.files = append(p.files, held)
 		}
-		if err == nil && (want[n] == "" || want[n] != sum) {
+		if err == nil && (sum == "" || want[n].SHA256 != sum) {
 			err = errChanged
 		}
 		delete(want, n)
@@ -155,49 +161,6 @@ func pin(ctx context.Context, h wire.Hook) (*pinned, error) {
 	}
 	return p, nil
 }
-
-// hold hashes a file and returns what to run of it; nil is its own path.
-func hold(ctx context.Context, f *os.File, command bool) (held *os.File, sum string, err error) {
-	switch {
-	case command && roots(f):
-		if sum, err = copyOut(ctx, f, io.Discard); err != nil {
-			return nil, "", err
-		}
-		held, err = dup(f)
-		return held, sum, err
-	case !command && onlyRoots(f.Name()):
-		sum, err = copyOut(ctx, f, io.Discard)
-		return nil, sum, err
-	}
-	return seal(ctx, f)
-}
-
-// roots says whether only root can change the open file.
-func roots(f *os.File) bool {
-	var st unix.Stat_t
-	err := unix.Fstat(int(f.Fd()), &st) //nolint:gosec // a descriptor
-	return err == nil && st.Uid == 0 && st.Mode&0o022 == 0
-}
-
-// onlyRoots says whether only root can change what the path leads to, link by link.
-func onlyRoots(path string) bool {
-	for range maxLinks {
-		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-		if err != nil || safepath.Dir(filepath.Dir(path), 0) != nil {
-			return false
-		}
-		target, err := os.Readlink(path)
-		if err != nil {
-			return safepath.File(path, 0) == nil
-		}
-		if path = target; !filepath.IsAbs(target) {
-			path = filepath.Join(dir, target)
-		}
-	}
-	return false
-}
-
-const maxLinks = 40
 
 func dup(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)

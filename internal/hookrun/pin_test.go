@@ -175,6 +175,49 @@ func TestW7_NoFileThatNeverEnds(t *testing.T) {
 	}
 }
 
+// A file that only root can change isn't hashed again while the kernel says that it
+// is the same; any other is, whatever is claimed.
+func TestStamp(t *testing.T) {
+	t.Parallel()
+	if !machinesIDs() {
+		t.Skip("root may be anybody here")
+	}
+	files, err := Digest("/bin/sh", nil)
+	if err != nil || files[0].Stamp == "" {
+		t.Fatalf("%+v, %v", files, err)
+	}
+	own := filepath.Join(t.TempDir(), "hook")
+	write2(t, own, "#!/bin/sh\nexit 0\n", 0o700)
+	mine, err := Digest(own, nil)
+	if err != nil || mine[0].Stamp != "" && os.Getuid() != 0 {
+		t.Fatalf("%+v, %v", mine, err)
+	}
+	for name, tc := range map[string]struct {
+		path    string
+		trusted wire.HookFile
+		want    string
+	}{
+		"the same file":      {"/bin/sh", wire.HookFile{SHA256: "as trusted", Stamp: files[0].Stamp}, "as trusted"},
+		"without a stamp":    {"/bin/sh", wire.HookFile{SHA256: "as trusted"}, files[0].SHA256},
+		"of another change":  {"/bin/sh", wire.HookFile{SHA256: "as trusted", Stamp: files[0].Stamp + "0"}, files[0].SHA256},
+		"a file of a user's": {own, wire.HookFile{SHA256: "as trusted", Stamp: "x"}, mine[0].SHA256},
+	} {
+		f, err := openFile(tc.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held, sum, err := hold(t.Context(), f, true, tc.trusted)
+		if err != nil || sum != tc.want {
+			t.Errorf("%s: %q, %v, want %q", name, sum, err, tc.want)
+		}
+		_ = held.Close()
+		_ = f.Close()
+	}
+	if !wire.SameFiles(files, []wire.HookFile{{SHA256: files[0].SHA256}}) || wire.SameFiles(files, nil) || wire.SameFiles(files, []wire.HookFile{{SHA256: "x", Stamp: files[0].Stamp}}) {
+		t.Error("bytes are compared by something else")
+	}
+}
+
 // Only what root alone can change is believed to stay.
 func TestOnlyRoots(t *testing.T) {
 	t.Parallel()

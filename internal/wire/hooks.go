@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Sizes of the exchange of policy hooks, which no configuration can raise.
@@ -35,6 +36,15 @@ type Hook struct {
 type HookFile struct {
 	Arg    int    `json:"arg"`
 	SHA256 string `json:"sha256"` // in hex
+	// Stamp is the kernel's word for the file when it was hashed, if only root could
+	// change it: while that is the same, its bytes are. It is no part of what names a
+	// definition.
+	Stamp string `json:"stamp,omitempty"`
+}
+
+// SameFiles says whether both are the same bytes.
+func SameFiles(a, b []HookFile) bool {
+	return slices.EqualFunc(a, b, func(x, y HookFile) bool { return x.Arg == y.Arg && x.SHA256 == y.SHA256 })
 }
 
 // HookResults is what the runner sends back, as JSON in the body of a request of

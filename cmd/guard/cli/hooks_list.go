@@ -166,7 +166,7 @@ func (c Command) hookState(d wire.HookDefinition) string {
 	if !d.InFile {
 		state += ", in no file"
 	}
-	if files, err := hookrun.Digest(d.Command, d.Args); err != nil || !slices.Equal(files, d.Trust.Files) {
+	if files, err := hookrun.Digest(d.Command, d.Args); err != nil || !wire.SameFiles(files, d.Trust.Files) {
 		return c.paint(stateColour("UNVERIFIED"), state+", but what it runs has changed")
 	}
 	return c.paint(stateColour("VERIFIED"), state)

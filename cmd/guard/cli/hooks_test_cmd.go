@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -137,7 +136,7 @@ func try(ctx context.Context, h hookLook, d wire.HookDefinition, in wire.HookInp
 	t := tried{
 		ID: d.ID, Tool: in.Tool, Result: r, Verdict: verdict.Pass.String(),
 		Matches: hookfile.Definition{Matcher: d.Matcher}.Match(in.Tool),
-		Trusted: d.Trust != nil && slices.Equal(files, d.Trust.Files),
+		Trusted: d.Trust != nil && wire.SameFiles(files, d.Trust.Files),
 	}
 	t.foresee(d, h.Untrusted)
 	return t, nil
