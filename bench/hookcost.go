@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 
 	"github.com/go-json-experiment/json"
@@ -14,6 +15,26 @@ import (
 	"leaseguard.internal/internal/strictjson"
 	"leaseguard.internal/internal/wire"
 )
+
+// hooks measures a trivial policy hook in two languages. Of the shell's, whose start
+// takes less than that of what runs hooks, nothing is held; a machine without
+// Python has nothing to hold either.
+func (h *harness) hooks(rounds int, stdout io.Writer) (python float64, err error) {
+	shell, err := h.hookCost(stdout, rounds, "sh", "/bin/sh", "trivial.sh")
+	if err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(stdout, "a trivial policy hook in sh costs a call %.2f starts of it\n", shell)
+	if _, err := exec.LookPath("python3"); err != nil {
+		fmt.Fprintln(stdout, "no python3 on this machine")
+		return 0, nil //nolint:nilerr // nothing is held of it
+	}
+	interpreter, err := ask("python3", "-c", "import sys; print(sys.executable)")
+	if err != nil {
+		return 0, fmt.Errorf("finding python3's own program: %w", err)
+	}
+	return h.hookCost(stdout, rounds, "python3", interpreter, "trivial.py")
+}
 
 // hookCost measures what one trivial policy hook adds to a call, in times of what
 // it takes to start that hook alone: hashing it, the program that runs it, and two

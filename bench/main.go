@@ -1,7 +1,7 @@
 // Bench measures what guard-gate adds to every tool call: from the start of the
 // process to its end, against a static C program that does the same exchange.
 //
-//	go run ./bench [-rounds 300] [-max 7.5] [-node 30] [-gate bin/guard-gate]
+//	go run ./bench [-rounds 300] [-max 7.5] [-node 30] [-hook 1.5] [-gate bin/guard-gate]
 //
 // Both are started in turn by a small C harness (vfork, exec, wait) and talk to
 // a C broker that passes at once. Load of the machine meets both alike, so the
@@ -10,8 +10,12 @@
 // Then the gate runs beside the least hook in node, and in Python where that is,
 // which do the same exchange and make sure of nothing.
 //
+// Last, calls that meet a trivial policy hook, beside that hook by itself: the gate
+// becomes guard hooks run, which hashes, starts and judges it.
+//
 // The exit status is 1 when the gate takes more than -max times what the C
-// program takes, or node less than -node times what the gate takes.
+// program takes, node less than -node times what the gate takes, or a policy hook
+// adds more than -hook times what its own start takes.
 package main
 
 import (
@@ -57,6 +61,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	rounds := flags.Int("rounds", 300, "starts of each program")
 	limit := flags.Float64("max", 7.5, "highest median of the ratios to the C program")
+	hook := flags.Float64("hook", 1.5, "highest median of what a trivial policy hook in Python adds to a call, in starts of that hook")
 	node := flags.Float64("node", 30, "lowest median of the ratios of the node hook to the gate")
 	gate := flags.String("gate", "bin/guard-gate", "the gate, as make build leaves it")
 	if err := flags.Parse(args); err != nil {
@@ -81,7 +86,12 @@ func run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "guard-gate is %.0f times quicker than the node hook, at least %.0f\n", times, *node)
-	if slow || times < *node {
+	added, err := h.hooks(max(*rounds/10, 20), stdout)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "a trivial policy hook in Python costs a call %.2f starts of it, at most %.1f\n", added, *hook)
+	if slow || times < *node || added > *hook {
 		return errSlow
 	}
 	return nil
