@@ -158,11 +158,11 @@ var lastAttacks = []mutant{
 	{
 		name: "attack-24", breaks: "attack 24 is refused: the environment names the broker",
 		file: "gate/exchange.go",
-		old:  `	at := &syscall.SockaddrUnix{Name: c.socket}`,
+		old:  `	fd, _ := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0) // without one, do fails`,
 		new: `	if s, ok := syscall.Getenv("GUARD_SOCKET"); ok {
 		c.socket = s
 	}
-	at := &syscall.SockaddrUnix{Name: c.socket}`,
+	fd, _ := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0) // without one, do fails`,
 		pkg: "./e2e/attacks", test: "TestAttack24_RedirectedGate", tags: "attacks", slow: true,
 	},
 	{

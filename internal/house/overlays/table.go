@@ -5,7 +5,7 @@ import "slices"
 // table lists what is taken out. Each entry breaks one promise, in a way that
 // compiles and that a hurried change could look like.
 func table() []mutant {
-	return slices.Concat(leases(), decisions(), identities(), records(), pi, codex, firstAttacks, lastAttacks)
+	return slices.Concat(leases(), decisions(), identities(), records(), pi, codex, policies, firstAttacks, lastAttacks)
 }
 
 // leases are promises of tokens and the lease machine.
