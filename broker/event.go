@@ -159,6 +159,7 @@ func (b *Broker) hear(ctx context.Context, c *call) {
 		b.lower(c.session, lease.Observed, "the host told of lost context: "+what)
 	}
 	b.seeDirectory(c.session)
+	b.seeDeaf(c.session)
 	if c.own && c.event.Model != "" && c.event.Agent == "" {
 		c.session.SpeaksTo(c.event.Model)
 	}

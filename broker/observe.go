@@ -10,17 +10,13 @@ import (
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/lookup"
 	"leaseguard.internal/internal/paths"
-	"leaseguard.internal/internal/wire"
 )
 
 // seeDirectory revokes a lease whose runtime stands in a directory that is gone:
 // some hosts can't start a hook from there and go on without. In system mode the
-// broker can't read another user's working directory; the docs say so. Codex is
-// one of those hosts: it runs every tool then, so it is ended, lease or not.
+// broker can't read another user's working directory; the docs say so.
 func (b *Broker) seeDirectory(s *session.Session) {
-	deaf := hostOf[s.Runtime] == wire.HostCodex
-	leased := s.Lease(b.opt.Clock.Now()).State() != lease.Unverified
-	if b.opt.Paths.Mode != paths.User || !leased && !deaf {
+	if b.opt.Paths.Mode != paths.User || s.Lease(b.opt.Clock.Now()).State() == lease.Unverified {
 		return
 	}
 	cwd, err := s.Anchor.Cwd()
@@ -34,12 +30,7 @@ func (b *Broker) seeDirectory(s *session.Session) {
 	if heldErr == nil && namedErr == nil && held == named {
 		return
 	}
-	if leased {
-		b.lower(s, lease.Observed, "the runtime's working directory is gone")
-	}
-	if deaf {
-		b.endRuntime(s, "directory_gone", "its host starts no hook from a working directory that is gone")
-	}
+	b.lower(s, lease.Observed, "the runtime's working directory is gone")
 }
 
 // endRuntime kills a session's anchor for a reason that is recorded.

@@ -54,6 +54,7 @@ func (b *Broker) sweep(ctx context.Context) {
 				b.forget(s)
 			}
 			b.seeDirectory(s)
+			b.seeDeaf(s)
 			b.seeLeader(s)
 		}
 		b.giveBack(len(all))

@@ -64,6 +64,19 @@ type Session struct {
 	why      string // an operator's words for the last revocation
 	verdicts verdicts
 	notes    notes
+	limits   peer.Limits // the anchor's first, or higher ones since
+}
+
+// Limited names a resource of which the anchor may have less than before; empty:
+// there is none.
+func (s *Session) Limited(now peer.Limits) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	less := now.Below(s.limits)
+	for i := range now {
+		s.limits[i] = max(s.limits[i], now[i])
+	}
+	return less
 }
 
 // User is the user that the session counts for.

@@ -36,6 +36,19 @@ func Named(path string) (File, error) {
 	return describe(fd, "", unix.AT_EMPTY_PATH)
 }
 
+// Closed says whether an absolute path is known to name a directory of our own
+// user's that this user may not enter.
+func Closed(path string) bool {
+	fd, err := open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var st unix.Statx_t
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_MODE|unix.STATX_UID, &st)
+	return err == nil && st.Uid != 0 && int(st.Uid) == os.Geteuid() && st.Mode&unix.S_IXUSR == 0
+}
+
 // Resolved returns where an absolute path leads, its links followed.
 func Resolved(path string) (string, error) {
 	fd, err := open(path)
