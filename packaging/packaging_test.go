@@ -89,7 +89,7 @@ func TestPackagesHaveTheManuals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"cli", "configuration", "hosts", "install", "operations", "protocol"} {
+	for _, name := range []string{"cli", "configuration", "hosts", "install", "operations", "policy", "protocol"} {
 		if line := "{ src: docs/" + name + ".md, dst: /usr/share/doc/leaseguard/" + name + ".md, "; !strings.Contains(string(list), line) {
 			t.Errorf("nfpm.yaml lacks docs/%s.md", name)
 		}
