@@ -84,7 +84,11 @@ func TestCodexLaunchArguments(t *testing.T) {
 	t.Parallel()
 	g := newCodex(t, "[session]\nenv_pass = [\"PASSED\"]\n[checkpoint]\nself = \"none\"\n")
 	g.Env = append(g.Env, "PASSED=1", "CODEX_NEW=1", "LD_PRELOAD=", "OPENAI_X=2", "ENV=/nowhere")
-	args := append(codexExec[:len(codexExec):len(codexExec)], "-c", `model_verbosity="low"`, "--", "two words\nand a \"line\" ünï "+strings.Repeat("x", 100_000))
+	args := append(codexExec[:len(codexExec):len(codexExec)], "-c", `model_verbosity="low"`)
+	for _, picture := range append(slices.Repeat([]string{strings.Repeat("x", 100_000)}, 15), "two words\nand a \"line\" 'ünï'") {
+		args = append(args, "-i", picture)
+	}
+	args = append(args, "--", "") // the client itself takes no other argument that is empty
 	var argv, environ string
 	g.codexSteps("", func(context.Context, *fakemodel.Request) (fakemodel.Turn, error) {
 		for _, s := range g.sessions() {
@@ -92,6 +96,9 @@ func TestCodexLaunchArguments(t *testing.T) {
 				text, err := os.ReadFile("/proc/" + itoa(s.AnchorPID) + "/" + name)
 				must(t, err)
 				*to = string(text)
+			}
+			if left := programs(t, s.AnchorPID); len(left) != 0 {
+				t.Errorf("of guard there runs %q below the client", left)
 			}
 		}
 		return fakemodel.Turn{Text: "done"}, nil
