@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,10 +50,12 @@ func (s *stubPolicies) set(met ...policy.Met) {
 	s.met = met
 }
 
-func (s *stubPolicies) times() int {
+func (s *stubPolicies) times() int { return len(s.calls()) }
+
+func (s *stubPolicies) calls() []policy.Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.asked)
+	return slices.Clone(s.asked)
 }
 
 // met is a trusted definition of the user's.
@@ -166,8 +169,8 @@ func TestM39_PlaceOfPolicies(t *testing.T) {
 	}
 	f.expect(f.judged(f.call("Bash", `{}`), no), "policy_denied")
 	f.expect(f.judged(f.hook("PreSkillShellCommand", wire.RoleDecide, "1", "x", `{}`), no), "policy_denied")
-	if s.asked[len(s.asked)-1].Event.Tool != "Bash" || !s.asked[len(s.asked)-1].Mutator || s.asked[0].Mutator {
-		t.Errorf("policies were told %+v", s.asked)
+	if all := s.calls(); all[len(all)-1].Event.Tool != "Bash" || !all[len(all)-1].Mutator || all[0].Mutator {
+		t.Errorf("policies were told %+v", all)
 	}
 	if n := f.zvm.asked(); n != 0 {
 		t.Errorf("%d checkpoints were taken for denied calls", n)
