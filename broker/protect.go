@@ -44,8 +44,8 @@ func (b *Broker) targets(c *call, entry catalog.Entry, listed bool, builtin dial
 			return nil, refuse(verdict.Malformed, "reading the machine in the arguments of", verdict.Object(c.event.Tool), err.Error(), "correct the arguments"), true
 		}
 		if len(found) == 0 && builtin != dialect.ChangesSelf {
-			return nil, b.choose(c, cfg.NoVM, verdict.VMMissing, verdict.Object(c.event.Tool),
-				"its arguments name no machine at "+verdict.Object(entry.VMArg), "name the machine in the call"), true
+			cause, next := unnamed(entry)
+			return nil, b.choose(c, cfg.NoVM, verdict.VMMissing, verdict.Object(c.event.Tool), cause, next), true
 		}
 		targets = found
 	}
@@ -65,6 +65,15 @@ func (b *Broker) targets(c *call, entry catalog.Entry, listed bool, builtin dial
 		return nil, pass(verdict.SelfUnprotected), true
 	}
 	return targets, verdict.Verdict{}, false
+}
+
+// unnamed says why a call of a listed tool has no machine, and what helps.
+func unnamed(entry catalog.Entry) (cause, next string) {
+	if entry.VMArg == "" {
+		return "its [[tool]] says neither vm_arg nor vm, so the machine it changes is unknown",
+			"give its [[tool]] a vm_arg or vm in guard.toml, then: guard broker restart"
+	}
+	return "its arguments name no machine at " + verdict.Object(entry.VMArg), "name the machine in the call"
 }
 
 // checkpoint has every target checkpointed and confirmed.
@@ -95,7 +104,7 @@ func withoutZVM(machine string) verdict.Verdict {
 // Why nothing can be checkpointed, and what helps.
 const (
 	noZVM   = "guard.toml has no [zvm], so no checkpoint can be taken"
-	nextZVM = "set up the ZVM with: guard init"
+	nextZVM = "add [zvm] to guard.toml (or guard init --force writes it anew), then: guard broker restart"
 )
 
 func (b *Broker) checkpointRefused(c *call, targets []catalog.Target, err error) verdict.Verdict {

@@ -42,6 +42,9 @@ revoked also where nobody has trusted it.`,
 			if client.Refused(err, verdict.NoSuchHook) && wholeHash.MatchString(args[0]) {
 				d, err = wire.HookDefinition{ID: args[0], Key: args[0]}, nil
 			}
+			if err != nil && h.knows(args[0]) {
+				return noHook(args[0], "nobody has trusted it, so there is nothing to revoke", "guard hooks list")
+			}
 			if err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func (c Command) agent(cmd *cobra.Command, runtime string, args []string) error 
 func describeAgentFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.String("resume", "", "`ID` of an ended session of yours, whose next generation this is; it keeps no authority (the client's own --resume goes behind --)")
-	f.String("client", "", "the native program, in place of the one in PATH: a `FILE`")
+	f.String("client", "", "the client's own program in `FILE`, of Pi its script, in place of the one in PATH")
 	f.Bool("no-cache", false, "prove the gate also if that was done within a day")
 }
 

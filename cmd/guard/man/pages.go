@@ -157,7 +157,7 @@ func seeAlso(p *page, names []string) {
 		list = append(list, bold(title)+"("+section)
 	}
 	p.paragraph(strings.Join(list, ", "))
-	p.paragraph(escape("The manuals in /usr/share/doc/leaseguard, where a package has put them: cli.md, configuration.md, hosts.md, install.md, operations.md."))
+	p.paragraph(escape("The manuals in /usr/share/doc/leaseguard, where a package has put them: cli.md, configuration.md, hosts.md, install.md, operations.md, policy.md."))
 }
 
 func configuration(text string) (*page, error) {
