@@ -29,7 +29,7 @@ func write(mode os.FileMode, size int) func(string) error {
 		if err := os.WriteFile(path, bytes.Repeat([]byte("x"), size), 0o600); err != nil {
 			return err
 		}
-		return os.Chmod(path, mode) //nolint:gosec // modes that are refused
+		return os.Chmod(path, mode)
 	}
 }
 
