@@ -57,6 +57,14 @@ func NewEvaluator(cfg config.PolicyServer, uid uint32, clk clock.Clock, roots *x
 	}, nil
 }
 
+// Inherit takes over what another evaluator of the same server knows: which
+// evaluations are open, and that the server is dead. It comes before the first call.
+func (e *Evaluator) Inherit(from Server) {
+	if old, ok := from.(*Evaluator); ok && old.cfg.URL == e.cfg.URL {
+		e.open, e.breakers = old.open, old.breakers
+	}
+}
+
 // Close ends idle connections. What is being asked ends by its own context.
 func (e *Evaluator) Close() { e.http.CloseIdleConnections() }
 
@@ -121,20 +129,15 @@ func (e *Evaluator) opinion(q question, out outcome) Opinion {
 		return Opinion{Denied: true, Code: verdict.PolicyUnavailable, Cause: who + " gave no verdict: " + out.why(), Next: "guard doctor, then make the call again"}
 	}
 	a := out.answer
-	switch a.action {
-	case allow:
-		if a.data == nil || q.same(a.data) {
-			return Opinion{}
-		}
-		return q.denied(who+" allows it only with changes, which guard doesn't make", "make the call as the policy wants it")
-	case deny:
-		if a.reason == "" && q.phase == phaseResult {
-			return Opinion{}
-		}
-		return q.denied(who+" denies it: "+cmp.Or(verdict.Cut(verdict.Clean(a.reason), maxReason), "Denied by policy"), "do it in a way that the policy allows")
-	}
-	if q.phase == phaseResult { // nothing is held up for it any more
+	switch {
+	case a.action == allow && (a.data == nil || q.same(a.data)):
 		return Opinion{}
+	case a.action == allow:
+		return q.denied(who+" allows it only with changes, which guard doesn't make", "make the call as the policy wants it")
+	case q.phase == phaseResult && (a.action != deny || a.reason == ""): // nothing is held up for it any more
+		return Opinion{}
+	case a.action == deny:
+		return q.denied(who+" denies it: "+cmp.Or(verdict.Cut(verdict.Clean(a.reason), maxReason), "Denied by policy"), "do it in a way that the policy allows")
 	}
 	return q.denied(who+" wants an approval that it doesn't hold open for guard: "+cmp.Or(verdict.Cut(verdict.Clean(a.reason), maxReason), "no reason given"),
 		"let guard's account there edit the session, so that it can be approved")

@@ -109,8 +109,8 @@ func (t *tokens) redact(err error, tok token) error {
 
 const (
 	commandTime = 10 * time.Second
+	commandPath = "PATH=/usr/local/bin:/usr/bin:/bin"
 	maxToken    = 4096
-	pathOfToken = "PATH=/usr/local/bin:/usr/bin:/bin"
 )
 
 // runToken runs the command that prints a token, with what it starts as one group
@@ -124,7 +124,7 @@ func runToken(ctx context.Context, argv []string, uid uint32) (string, error) {
 	defer cancel()
 	out, complaint := &bounded{most: maxToken}, &bounded{most: 1024}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) // #nosec G204 -- the operator's own, from guard.toml
-	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{pathOfToken, "LANG=C.UTF-8"}, "/", out, complaint
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = []string{commandPath, "LANG=C.UTF-8"}, "/", out, complaint
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
 	cmd.WaitDelay = 100 * time.Millisecond

@@ -61,11 +61,10 @@ func tell(to wire.Host, ev Event, v verdict.Verdict) wire.Reply {
 		return r
 	}
 	context := quote(verdict.Cut(verdict.Clean(v.Context), maxContext))
-	switch to {
-	case wire.HostClaude, wire.HostCodex:
-		r.Out = []byte(`{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":` + context + `}}`)
-	case wire.HostPi:
+	if to == wire.HostPi {
 		r.Out = []byte(`{"pass":true,"context":` + context + `}`)
+	} else {
+		r.Out = []byte(`{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":` + context + `}}`)
 	}
 	return r
 }

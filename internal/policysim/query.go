@@ -63,7 +63,7 @@ func read(body []byte) (q query, refusal string) {
 		}
 	}
 	data := object(event["data"])
-	if data == nil && !(q.phase == "PHASE_REQUEST" && event["data"].Kind() == '"') {
+	if data == nil && (q.phase != "PHASE_REQUEST" || event["data"].Kind() != '"') {
 		return q, "the data is no object"
 	}
 	switch q.phase {

@@ -41,24 +41,22 @@ func (s *Server) post(t *testing.T, path, kind, body string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-func call(name string) string {
-	return `{"event":{"type":"PHASE_TOOL_CALL","target":"","data":{"name":"` + name + `","arguments":{}},"context":{}}}`
-}
+const call = `{"event":{"type":"PHASE_TOOL_CALL","target":"","data":{"name":"Bash","arguments":{}},"context":{}}}`
 
 // TestChecks: what servers refuse is refused, in their order.
 func TestChecks(t *testing.T) {
 	s := start(t, &Server{Sessions: []string{"s"}})
 	for _, kind := range []string{"application/json", "Application/JSON; charset=utf-8", "application/vnd.x+json"} {
-		if status, text := s.post(t, evaluate, kind, call("Bash")); status != 200 || text != `{"result":"POLICY_ACTION_ALLOW"}` {
+		if status, text := s.post(t, evaluate, kind, call); status != 200 || text != `{"result":"POLICY_ACTION_ALLOW"}` {
 			t.Errorf("%s: %d %s", kind, status, text)
 		}
 	}
 	for _, kind := range []string{"", "text/plain", "application/xml", "json"} {
-		if status, _ := s.post(t, evaluate, kind, call("Bash")); status != 415 {
+		if status, _ := s.post(t, evaluate, kind, call); status != 415 {
 			t.Errorf("%q: %d", kind, status)
 		}
 	}
-	if status, _ := s.post(t, "/v1/sessions/other/policies/evaluate", "application/json", call("Bash")); status != 404 {
+	if status, _ := s.post(t, "/v1/sessions/other/policies/evaluate", "application/json", call); status != 404 {
 		t.Errorf("another session: %d", status)
 	}
 	event := func(phase, more string) string { return `{"event":{"type":"` + phase + `"` + more + `}}` }
@@ -95,7 +93,7 @@ func TestChecks(t *testing.T) {
 func TestAskIsHeld(t *testing.T) {
 	s := start(t, &Server{Policies: []Policy{Always("p", Ask, "why")}})
 	const id = "elicit_evaluate_0123456789abcdef0123456789abcdef"
-	body := strings.TrimSuffix(call("Bash"), "}") + `,"_omnigent_elicitation_id":"` + id + `"}`
+	body := strings.TrimSuffix(call, "}") + `,"_omnigent_elicitation_id":"` + id + `"}`
 	for action, want := range map[string]string{"accept": `{"result":"POLICY_ACTION_ALLOW"}`, "decline": `{"result":"POLICY_ACTION_DENY","reason":"p: why declined"}`} {
 		done := make(chan string)
 		go func() {
