@@ -84,6 +84,9 @@ func (b *Broker) replaceSettings() (changed bool, err error) {
 	}
 	b.sessions.SetLimit(next.config.Limits.SessionsPerUID)
 	b.audit.Retain(next.config.Audit.Keep, next.config.Audit.Max)
+	if heir, ok := next.server.(interface{ Inherit(policy.Server) }); ok {
+		heir.Inherit(b.settings().server) // an approval that is open stays so
+	}
 	old := b.current.Swap(next)
 	b.spawn(old.close)
 	return !sameEffect(old.config, next.config), nil

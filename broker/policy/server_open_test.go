@@ -55,6 +55,25 @@ func TestApprovalStaysOpen(t *testing.T) {
 			}
 		})
 	})
+	t.Run("over a reload", func(t *testing.T) {
+		in(t, nil, func(w *world) {
+			w.sim.Fail(policysim.Hang())
+			w.denies(one, unavailable)
+			next := &Evaluator{cfg: w.cfg, host: w.host, clock: w.clock, http: w.http, tokens: w.tokens, open: newOpen(w.clock), breakers: newBreakers(w.clock)}
+			next.Inherit(w.Evaluator)
+			next.Inherit(nil)
+			w.Evaluator = next
+			w.passes(one)
+			w.asked(2)
+			moved := &Evaluator{cfg: w.cfg, open: newOpen(w.clock)}
+			if moved.cfg.URL += "/v2"; moved.cfg.URL != w.cfg.URL {
+				moved.Inherit(w.Evaluator)
+			}
+			if moved.open == w.open {
+				t.Error("another server's evaluations are taken over")
+			}
+		})
+	})
 	t.Run("of another session", func(t *testing.T) {
 		in(t, nil, func(w *world) {
 			w.sim.Fail(policysim.Hang())
