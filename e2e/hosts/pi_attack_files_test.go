@@ -144,6 +144,9 @@ func TestPiAttackEnvironment(t *testing.T) {
 		{hole: hole{ID: "env_bash_function", What: "BASH_FUNC_ puts a function in the place of a program that was approved", By: byDropped},
 			env: []string{"BASH_FUNC_helper%%=() { touch MARKER\n}"}, approved: true, saw: "not found",
 			steps: func(*world) []fakemodel.Step { return []fakemodel.Step{fakemodel.Use("bash", `{"command":"helper"}`)} }},
+		{hole: hole{ID: "env_relative_path", What: "by a relative part of PATH grep, which needs no lease, runs a program of the project's in the place of rg", By: byDropped},
+			files: texts{"project/rg": "#!/bin/sh\ntouch MARKER\n"}, env: []string{"PATH=.:HERE/pibin:/usr/bin:/bin"}, args: []string{"--tools", "read,grep,bash"}, hook: piNone, saw: "rg",
+			steps: func(*world) []fakemodel.Step { return []fakemodel.Step{fakemodel.Use("grep", `{"pattern":"x"}`)} }},
 		{hole: hole{ID: "env_ld_preload", What: "LD_PRELOAD reaches every program that was approved", By: byDropped},
 			env: []string{"LD_PRELOAD=/nonexistent.so"}, approved: true, saw: "ok: ", steps: func(w *world) []fakemodel.Step {
 				return []fakemodel.Step{fakemodel.Use("bash", string(toJSON(w.t, object{"command": `test -z "$LD_PRELOAD" || touch ` + w.Marker})))}

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -28,8 +29,31 @@ func FilterCodex(env, pass []string) Environment {
 			out.Dropped = append(out.Dropped, name)
 		}
 	}
+	out.straighten(pass)
 	out.Dropped = unique(out.Dropped)
 	return out
+}
+
+// straighten takes the parts out of PATH that aren't absolute: they lead to
+// whatever project the session stands in, whose program would run in the place of
+// one that the client starts unasked, git or rg.
+func (e *Environment) straighten(pass []string) {
+	if slices.Contains(pass, "PATH") {
+		return
+	}
+	for i, v := range e.Vars {
+		path, is := strings.CutPrefix(v, "PATH=")
+		parts := strings.Split(path, ":")
+		straight := slices.DeleteFunc(slices.Clone(parts), func(dir string) bool { return !filepath.IsAbs(dir) })
+		if !is || len(straight) == len(parts) {
+			continue
+		}
+		if len(straight) == 0 {
+			straight = []string{"/usr/bin", "/bin"} // an empty PATH is the project too
+		}
+		e.Vars[i] = "PATH=" + strings.Join(straight, ":")
+		e.Dropped = append(e.Dropped, "relative parts of PATH")
+	}
 }
 
 // ProofCodex is the environment of Codex's proof: without credentials, proxies

@@ -31,6 +31,7 @@ func FilterPi(env, pass []string) Environment {
 		}
 	}
 	out.Vars = append(out.Vars, piFixed...)
+	out.straighten(pass)
 	out.Dropped = unique(out.Dropped)
 	return out
 }

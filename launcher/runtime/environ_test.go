@@ -87,3 +87,30 @@ func TestOver(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestS2_RelativePath: no part of PATH leads into the project, where its programs
+// would run in the place of those that a client starts unasked.
+func TestS2_RelativePath(t *testing.T) {
+	for path, want := range map[string]string{
+		"/usr/bin:/bin":             "/usr/bin:/bin",
+		".:/usr/bin":                "/usr/bin",
+		"/usr/bin:":                 "/usr/bin",
+		":/a::node_modules/.bin:/b": "/a:/b",
+		"":                          "/usr/bin:/bin",
+		"bin":                       "/usr/bin:/bin",
+	} {
+		env := []string{"PATH=" + path, "HOME=/h"}
+		for name, filter := range map[string]func(env, pass []string) Environment{"codex": FilterCodex, "pi": FilterPi} {
+			got := filter(env, nil)
+			if said := slices.Contains(got.Dropped, "relative parts of PATH"); got.Get("PATH") != want || said == (path == want) {
+				t.Errorf("%s: of %q is left %q, dropped %q", name, path, got.Get("PATH"), got.Dropped)
+			}
+			if got := filter(env, []string{"PATH"}); got.Get("PATH") != path || len(got.Dropped) != 0 {
+				t.Errorf("%s: passed, of %q is left %q", name, path, got.Get("PATH"))
+			}
+		}
+		if env[0] != "PATH="+path {
+			t.Errorf("the given environment has become %q", env)
+		}
+	}
+}

@@ -187,7 +187,7 @@ func TestS2_FilterPi(t *testing.T) {
 	stay := strings.Fields(`PATH HOME SHELL TERM LANG ANTHROPIC_API_KEY OPENAI_API_KEY HTTPS_PROXY AWS_PROFILE XPI_X`)
 	var env []string
 	for _, name := range slices.Concat(gone, stay) {
-		env = append(env, name+"=1")
+		env = append(env, name+"=/1")
 	}
 	got := FilterPi(append(env, "JITI_FS_CACHE=true", "NODE_DISABLE_COMPILE_CACHE=0"), []string{"JITI_FS_CACHE"})
 	slices.Sort(gone)
@@ -196,7 +196,7 @@ func TestS2_FilterPi(t *testing.T) {
 	}
 	want := []string{}
 	for _, name := range stay {
-		want = append(want, name+"=1")
+		want = append(want, name+"=/1")
 	}
 	if want = append(want, "NODE_DISABLE_COMPILE_CACHE=1", "JITI_FS_CACHE=false"); !slices.Equal(got.Vars, want) {
 		t.Errorf("kept %q, want %q", got.Vars, want)
