@@ -56,9 +56,9 @@ func (f *fixture) prompt(text string) wire.Reply {
 }
 
 // gave tells of a tool that has run, and returns what the model is told.
-func (f *fixture) gave(id, tool, response string) string {
+func (f *fixture) gave(tool, response string) string {
 	r := f.send(wire.Request{Kind: wire.KindEvent, Host: wire.HostClaude, Role: wire.RoleObserve,
-		Body: fmt.Appendf(nil, `{"hook_event_name":"PostToolUse","session_id":"s","tool_name":%q,"tool_input":{},"tool_use_id":%q,"tool_response":%s}`, tool, id, response)})
+		Body: fmt.Appendf(nil, `{"hook_event_name":"PostToolUse","session_id":"s","tool_name":%q,"tool_input":{},"tool_use_id":"1","tool_response":%s}`, tool, response)})
 	if r.Exit != 0 || len(r.Err) > 0 {
 		f.t.Errorf("an observer got %+v", r)
 	}
@@ -150,10 +150,10 @@ func TestResultsAreJudged(t *testing.T) {
 	f, sim := servedFixture(t, has("root:x:0:0", "Output contains sensitive data.", "PHASE_TOOL_RESULT"))
 	f.verified()
 	f.expect(f.pre("Bash", `{}`), "")
-	if out := f.gave("1", "Bash", `{"stdout":"root:x:0:0"}`); !strings.Contains(out, `"hookEventName":"PostToolUse","additionalContext":"[Policy violation] `) || !strings.Contains(out, "Output contains sensitive data.") {
+	if out := f.gave("Bash", `{"stdout":"root:x:0:0"}`); !strings.Contains(out, `"hookEventName":"PostToolUse","additionalContext":"[Policy violation] `) || !strings.Contains(out, "Output contains sensitive data.") {
 		t.Errorf("the model is told %s", out)
 	}
-	if out := f.gave("1", "Bash", `"fine"`); out != "" {
+	if out := f.gave("Bash", `"fine"`); out != "" {
 		t.Errorf("the model is told %s", out)
 	}
 	seen := sim.Seen()
@@ -161,7 +161,7 @@ func TestResultsAreJudged(t *testing.T) {
 		t.Errorf("the server was told %s", got)
 	}
 	sim.Fail(policysim.Status(400, ""), policysim.Status(200, "no"))
-	if a, b := f.gave("1", "Bash", `1`), f.gave("1", "Bash", `2`); a+b != "" {
+	if a, b := f.gave("Bash", `1`), f.gave("Bash", `2`); a+b != "" {
 		t.Errorf("a failure at a result tells the model %s%s", a, b)
 	}
 }
@@ -172,11 +172,11 @@ func TestLateResultIsTold(t *testing.T) {
 	f.verified()
 	f.expect(f.pre("Bash", `{}`), "")
 	sim.Fail(policysim.Late(resultTime + 500*time.Millisecond))
-	if out := f.gave("1", "Bash", `"root:x:0:0"`); out != "" {
+	if out := f.gave("Bash", `"root:x:0:0"`); out != "" {
 		t.Errorf("told in time: %s", out)
 	}
 	f.eventually("the verdict is there", func() bool {
-		p := f.Broker.results
+		p := f.results
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return p.used == 0

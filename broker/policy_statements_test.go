@@ -67,7 +67,7 @@ func TestX15_EveryEvaluationIsRecorded(t *testing.T) {
 	f.pre("Read", `{"file_path":"/secret-path"}`)
 	f.pre("Read", `{"file_path":"/fine"}`)
 	f.prompt(`"forbidden"`)
-	f.gave("1", "Read", `"forbidden"`)
+	f.gave("Read", `"forbidden"`)
 	ids := map[string]string{}
 	for _, e := range sim.Seen() {
 		ids[e.ID] = e.Phase
