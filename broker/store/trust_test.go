@@ -210,7 +210,7 @@ func TestDamagedTrustIsNotNone(t *testing.T) {
 func TestProjectLivesWithItsSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "guard.db")
 	s := reopen(t, path)
-	p := Project{Hooks: wire.ProjectHooks{State: wire.ProjectRead}, Text: []byte(strings.Repeat("é", wire.MaxProject/2))}
+	p := Project{Hooks: wire.ProjectHooks{State: wire.ProjectRead}, Text: []byte(strings.Repeat("é", 40<<10))} // above what other entries may have
 	for _, r := range []Session{{ID: "a", Generation: 1}, {ID: "a", Generation: 2}, {ID: "b", Generation: 1}} {
 		if err := s.AddSession(t.Context(), r, p); err != nil {
 			t.Fatal(err)
