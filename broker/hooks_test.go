@@ -11,6 +11,7 @@ import (
 
 	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/agenttest"
+	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -266,10 +267,9 @@ func TestM35_RunnerHangsUp(t *testing.T) {
 // TestM28_JobOfTheConfiguration: a runner gets PATH and times of the configuration
 // and the definitions in their order.
 func TestM28_JobOfTheConfiguration(t *testing.T) {
-	f, s := hookedFixture(t, nil)
+	f, s := hookedFixture(t, func(c *config.Config) { c.Hooks.Path = "/opt/bin" })
 	f.verified()
 	s.set(met("b"), met("a"))
-	f.settings().config.Hooks.Path = "/opt/bin"
 	f.judged(f.call("Write", `{}`), func(job wire.HookJob, _ string) []wire.HookResult {
 		budget := f.settings().config.Launch.Budget.Milliseconds()
 		if job.Path != "/opt/bin" || job.Hooks[0].ID != "b" || job.Hooks[1].ID != "a" || job.TotalMS >= job.AnswerMS || job.AnswerMS > budget || job.TotalMS < budget/2 {

@@ -50,6 +50,18 @@ func (s *stubPolicies) set(met ...policy.Met) {
 	s.met = met
 }
 
+func (s *stubPolicies) think(o policy.Opinion) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.opinion = o
+}
+
+func (s *stubPolicies) judgements() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.judged
+}
+
 func (s *stubPolicies) times() int { return len(s.calls()) }
 
 func (s *stubPolicies) calls() []policy.Call {
@@ -130,19 +142,25 @@ func (f *fixture) call(tool, input string) wire.Request {
 	return f.hook("PreToolUse", wire.RoleDecide, "1", tool, input)
 }
 
-// lastPolicies are those of the newest record of a verdict.
+// lastPolicies are those of the newest record of a verdict. Records of calls may
+// change places until it is asked.
 func (f *fixture) lastPolicies() (last []audit.PolicyResult) {
 	f.t.Helper()
-	f.must(f.audit.Flush(context.Background()))
-	f.must(audit.Read(f.opt.Paths.AuditDir, func(r audit.Record, line []byte) error {
-		if r.Event == audit.EventVerdict {
-			last = r.Policies
-		}
-		if strings.Contains(string(line), "secret") {
-			f.t.Errorf("the audit has an input: %s", line)
-		}
-		return nil
-	}))
+	asked := f.sessions.All()[0].View(f.clock.Now()).Calls
+	f.eventually("each verdict is on record", func() bool { // a denial is answered first
+		f.must(f.audit.Flush(context.Background()))
+		n := uint64(0)
+		f.must(audit.Read(f.opt.Paths.AuditDir, func(r audit.Record, line []byte) error {
+			if r.Event == audit.EventVerdict {
+				n, last = n+max(1, r.Count), r.Policies
+			}
+			if strings.Contains(string(line), "secret") {
+				f.t.Errorf("the audit has an input: %s", line)
+			}
+			return nil
+		}))
+		return n >= asked
+	})
 	return last
 }
 
@@ -373,16 +391,16 @@ func TestServerAfterHooks(t *testing.T) {
 	f.current.Store(&set)
 	s.set(met("h"))
 	f.expect(f.judged(f.call("Read", `{}`), results(denied("no"))), "policy_denied")
-	if s.judged != 0 {
+	if f.lastPolicies(); s.judgements() != 0 {
 		t.Error("the server was asked about a call that hooks deny")
 	}
-	s.opinion = policy.Opinion{Denied: true, Code: "policy_denied", Cause: "no prod", Next: "ask", Result: &audit.PolicyResult{Kind: audit.PolicyServer, Status: "denied", Decision: audit.PolicyDenies}}
+	s.think(policy.Opinion{Denied: true, Code: "policy_denied", Cause: "no prod", Next: "ask", Result: &audit.PolicyResult{Kind: audit.PolicyServer, Status: "denied", Decision: audit.PolicyDenies}})
 	f.expect(f.judged(f.call("Read", `{}`), results(allowed)), "policy_denied")
 	if p := f.lastPolicies(); len(p) != 2 || p[1].Kind != audit.PolicyServer {
 		t.Errorf("on record are %+v", p)
 	}
-	s.opinion.Code = "anything"
+	s.think(policy.Opinion{Denied: true, Code: "anything"})
 	f.expect(f.judged(f.call("Read", `{}`), results(allowed)), "policy_unavailable")
-	s.opinion = policy.Opinion{}
+	s.think(policy.Opinion{})
 	f.expect(f.judged(f.call("Read", `{}`), results(allowed)), "")
 }
