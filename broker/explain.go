@@ -32,7 +32,7 @@ func (b *Broker) explain(ctx context.Context, s *session.Session, path []session
 		return wire.Result{Error: werr}
 	}
 	c := &call{set: b.settings(), host: hostOf[q.Runtime], role: wire.RoleDecide, session: s, path: path}
-	out := &wire.Explained{Tool: q.Tool, Runtime: q.Runtime, Targets: []string{}}
+	out := &wire.Explained{Tool: q.Tool, Runtime: q.Runtime, Targets: []string{}, Policies: []wire.ForeseenPolicy{}}
 	if s != nil {
 		out.Session = s.ID
 	}
@@ -43,6 +43,9 @@ func (b *Broker) explain(ctx context.Context, s *session.Session, path []session
 	}
 	c.event = event
 	out.Answers = b.answers(ctx, c, by)
+	if last := out.Answers[len(out.Answers)-1]; last.Verdict != verdict.Deny.String() {
+		out.Policies = b.foreseenPolicies(c)
+	}
 	out.Class, out.Targets = c.class, append(out.Targets, c.targets...)
 	if e, listed := c.set.catalog.Find(q.Tool); listed {
 		out.Entry = &wire.Entry{Match: e.Match, Class: e.Class.String(), Line: e.Line}

@@ -98,7 +98,10 @@ func orNil(e *wire.Error) error {
 func TestExplainDoesNothing(t *testing.T) {
 	f := newFixture(t, explaining)
 	s := f.session()
-	f.must(f.audit.Flush(context.Background()))
+	f.eventually("the launch is recorded", func() bool { // behind the start and the registration
+		f.must(f.audit.Flush(context.Background()))
+		return f.audit.Head().Seq == 3
+	})
 	head := f.audit.Head()
 	for _, tool := range []string{"Read", "Bash", "mcp__v__off"} {
 		if res := f.explained(wire.Explain{Tool: tool}, `{"vm":"app-01"}`); res.Error != nil {

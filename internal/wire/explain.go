@@ -17,7 +17,27 @@ type Explained struct {
 	Entry   *Entry     `json:"entry"`   // what the catalog says of it; null: nothing
 	Targets []string   `json:"targets"` // machines that it changes
 	Answers []Foreseen `json:"answers"` // one for each state of a lease that matters
+	// Policies are met too, once the lease holds; an answer is what there is
+	// when none of them denies. Empty where the call is denied anyway.
+	Policies []ForeseenPolicy `json:"policies"`
 }
+
+// ForeseenPolicy is a policy that a call would meet. Nothing asked it.
+type ForeseenPolicy struct {
+	Kind    string `json:"kind"`   // hook or server
+	ID      string `json:"id"`     // of a hook
+	Source  string `json:"source"` // whose hook: user or project
+	Becomes string `json:"becomes"`
+	Fault   string `json:"fault"` // why it can't be known
+}
+
+// What becomes of a policy that a call would meet.
+const (
+	PolicyAsked   = "asked"   // it may deny
+	PolicyDenies  = "denies"  // nobody trusts it as it is, so the call is denied
+	PolicySkipped = "skipped" // nobody trusts it, and guard.toml lets the call go on
+	PolicyUnknown = "unknown" // a file can't be read: what changes something is denied
+)
 
 // Entry is a [[tool]] of guard.toml.
 type Entry struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -24,7 +25,8 @@ func (c Command) explain() *cobra.Command {
 		Long: `Explain has the broker judge a call that nobody made, by the same rules as a
 real one, and does nothing: no checkpoint is taken and nothing is recorded. It
 shows the answer without a lease and with one. The ZVM is asked whether it knows
-the machines.
+the machines. Policy hooks and the policy server are named and not asked: guard
+hooks test tries one.
 
 Inside a session it explains that session's own calls, and leaves the ZVM alone.`,
 		Example: `  guard explain Bash
@@ -101,7 +103,28 @@ func (c Command) printExplained(w io.Writer, e *wire.Explained) {
 	for _, a := range e.Answers {
 		rows = append(rows, c.answerRows(a)...)
 	}
+	if len(e.Policies) > 0 {
+		rows = append(rows, []cell{}, []cell{{"policies", faint}, {text: "met too, once the lease holds; each may deny the call:"}})
+	}
+	for _, p := range e.Policies {
+		rows = append(rows, []cell{{}, {text: policyText(p)}})
+	}
 	c.table(w, rows)
+}
+
+func policyText(p wire.ForeseenPolicy) string {
+	switch name := "hook " + verdict.Object(p.ID) + " of the " + verdict.Clean(p.Source) + "'s"; {
+	case p.Becomes == wire.PolicyUnknown:
+		return "policy hooks that can't be read, so that what changes something is denied: " + verdict.Clean(p.Fault)
+	case p.Kind == audit.PolicyServer:
+		return "the policy server, which is not asked here"
+	case p.Becomes == wire.PolicyDenies:
+		return name + ", which nobody trusts as it is: the call is denied. Next: guard hooks trust " + bare(p.ID)
+	case p.Becomes == wire.PolicySkipped:
+		return name + ", which nobody trusts as it is: it is skipped (hooks.untrusted)"
+	default:
+		return name + ", which is not asked here. Next: guard hooks test " + bare(p.ID)
+	}
 }
 
 func classText(e *wire.Explained) string {
