@@ -28,6 +28,9 @@ var codexFlags = []string{
 	"--config=features.daemon_auto_start=false",
 	// A project's or user's features.hooks = false would switch all hooks off.
 	"--config=features.hooks=true",
+	// A conversation that is taken up again would bring its own directory along,
+	// which the broker doesn't watch.
+	`--config=tui.resume_cwd="current"`,
 	// No terminal for commands: without one their standard input is closed, so
 	// that write_stdin, which no hook sees, has nothing to write to.
 	"--config=features.unified_exec_tty=false",

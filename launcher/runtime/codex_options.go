@@ -23,9 +23,11 @@ var codexCommands = strings.Fields(`agents login logout mcp plugin app-server re
 	sandbox debug apply a queue archive delete migrate-rollouts migrate-nfs-db unarchive cloud exec-server features help
 	app cloud-tasks execpolicy proto responses-api-proxy stdio-to-uds mcp-server`)
 
-// codexKeys are the first words of what -c may set.
+// codexKeys are the first words of what -c may set. model_providers isn't among
+// them: a provider may have a program print its credential.
 var codexKeys = []string{
-	"model", "model_*", "review_model", "oss_provider", "service_tier", "personality", "plan_mode_reasoning_effort",
+	"model", "model_provider", "model_reasoning_*", "model_verbosity", "model_context_window", "model_auto_compact_*", "model_instructions_file", "model_catalog_json",
+	"review_model", "oss_provider", "service_tier", "personality", "plan_mode_reasoning_effort",
 	"approval_policy", "approvals_reviewer", "web_search", "tools", "tool_output_token_limit",
 	"developer_instructions", "instructions", "compact_prompt", "experimental_compact_prompt_file", "project_doc_*",
 	"tui", "history", "file_opener", "hide_agent_reasoning", "show_raw_agent_reasoning", "check_for_update_on_startup", "analytics", "log_dir",
@@ -69,7 +71,12 @@ func CodexTable(readOnly bool) Table {
 	t.Options = append(t.Options,
 		Option{Names: []string{"-c", "--config"}, Arity: One, Check: func(v string) string {
 			key, _, _ := strings.Cut(v, "=")
-			first, _, _ := strings.Cut(strings.TrimSpace(key), ".")
+			key = strings.TrimSpace(key)
+			first, second, _ := strings.Cut(key, ".")
+			// One of these moves the session too, and a whole table may hold it.
+			if first == "tui" && (second == "" || second == "resume_cwd" || strings.ContainsAny(second, "\"'")) {
+				return whyElsewhere
+			}
 			return unless(fits(first, keys), whyKey)
 		}},
 		Option{Names: []string{"--enable"}, Arity: One, Check: codexFeature},

@@ -42,6 +42,13 @@ func TestCodexCheckArgs(t *testing.T) {
 		{"-c projects={}", "projects", false},
 		{"-c mcp_servers.x.command=y", "mcp_servers", false},
 		{"-c shell_environment_policy.set={}", "shell_environment_policy", false},
+		{"-c model_provider=x", "", false},
+		{"-c tui.notifications=true", "", false},
+		{"-c tui.resume_cwd=session", "doesn't watch", false},
+		{"-c tui={}", "doesn't watch", false},
+		{"-ctui.\"resume_cwd\"=session", "doesn't watch", false},
+		{"-c model_providers.x.auth.command=/x", "model_providers", false},
+		{"--config=model_providers={}", "model_providers", false},
 		{"-c chatgpt_base_url=http://x", "chatgpt_base_url", false},
 		{"-c =x", "--config", false},
 		{"-c", "", false}, // of which the client complains

@@ -250,7 +250,7 @@ func TestCodexArguments(t *testing.T) {
 	for _, word := range []string{
 		"--no-daemon", "--config=features.daemon_auto_start=false", "--config=features.hooks=true", "--config=features.unified_exec_tty=false", "--config=features.plugins=false",
 		"--config=features.image_generation=false", "--config=features.shell_snapshot=false", "--config=features.shell_snapshot_v2=false",
-		"--config=features.skill_mcp_dependency_install=false", "--config=notify=[]", `--config=sandbox_mode="read-only"`,
+		"--config=features.skill_mcp_dependency_install=false", `--config=tui.resume_cwd="current"`, "--config=notify=[]", `--config=sandbox_mode="read-only"`,
 	} {
 		if !slices.Contains(args, word) {
 			t.Errorf("%s is not among %q", word, args)
