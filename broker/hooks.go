@@ -80,6 +80,8 @@ func (b *Broker) runHooks(ctx context.Context, c *call, met []policy.Met) ([]wir
 	if err := safepath.File(b.guard, b.guardOwner()); err != nil {
 		return fail("running the policy hooks for", err.Error(), "install guard again")
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.left(c))
+	defer cancel()
 	give, err := b.hookPlace(ctx, c, min(len(met), maxHooksCall))
 	if err != nil {
 		return fail("running the policy hooks for", "too many policy hooks run already: "+err.Error(), "make the call again")

@@ -18,8 +18,6 @@ func (b *Broker) policies(ctx context.Context, c *call) (v verdict.Verdict, fina
 	if b.hooks == nil && c.set.server == nil {
 		return verdict.Verdict{}, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.left(c))
-	defer cancel()
 	q := c.question()
 	if b.hooks != nil {
 		if v, final = b.hookRows(ctx, c, q); final {
@@ -27,6 +25,8 @@ func (b *Broker) policies(ctx context.Context, c *call) (v verdict.Verdict, fina
 		}
 	}
 	if c.set.server != nil {
+		ctx, cancel := context.WithTimeout(ctx, b.left(c))
+		defer cancel()
 		return b.askServer(ctx, c, q)
 	}
 	return verdict.Verdict{}, false

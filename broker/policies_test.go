@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/broker/policy"
+	"leaseguard.internal/gate/dialect"
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/strictjson"
@@ -403,4 +404,21 @@ func TestServerAfterHooks(t *testing.T) {
 	f.expect(f.judged(f.call("Read", `{}`), results(allowed)), "policy_unavailable")
 	s.think(policy.Opinion{})
 	f.expect(f.judged(f.call("Read", `{}`), results(allowed)), "")
+}
+
+// TestNoPolicyMetCostsNothing: a call that meets no policy pays for some
+// comparisons, and for no memory.
+func TestNoPolicyMetCostsNothing(t *testing.T) {
+	f := newFixture(t, nil)
+	f.session()
+	ev, err := dialect.Parse(wire.HostClaude, wire.RoleDecide, f.call("Bash", `{}`).Body)
+	f.must(err)
+	c := &call{session: f.sessions.All()[0], set: f.settings(), host: wire.HostClaude, role: wire.RoleDecide, event: ev, own: true, class: classMutator}
+	if n := testing.AllocsPerRun(100, func() {
+		if _, final := f.policies(t.Context(), c); final {
+			t.Error("it is denied")
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
 }
