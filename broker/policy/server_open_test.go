@@ -107,6 +107,22 @@ func TestApprovalStaysOpen(t *testing.T) {
 			}
 		})
 	})
+	t.Run("asked for by two at once", func(t *testing.T) {
+		in(t, nil, func(w *world) {
+			w.sim.Fail(policysim.Hang())
+			w.denies(one, unavailable)
+			w.sim.Fail(policysim.Late(time.Second), policysim.Late(time.Second))
+			done := make(chan Opinion)
+			for range 2 {
+				go func() { done <- w.ask(one) }()
+			}
+			<-done
+			<-done
+			if s := w.sim.Seen(); s[1].ID == s[2].ID || s[1].ID != s[0].ID && s[2].ID != s[0].ID {
+				t.Errorf("asked by %q, %q, then %q", s[0].ID, s[1].ID, s[2].ID)
+			}
+		})
+	})
 	t.Run("many", func(t *testing.T) {
 		in(t, func(c *config.PolicyServer) { c.Budget = time.Second }, func(w *world) {
 			w.sim.Policies = []policysim.Policy{policysim.Always("p", policysim.Ask, "?")}
