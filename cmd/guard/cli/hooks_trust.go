@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"leaseguard.internal/internal/client"
 	"leaseguard.internal/internal/hookfile"
 	"leaseguard.internal/internal/hookrun"
 	"leaseguard.internal/internal/verdict"
@@ -57,12 +56,20 @@ which of its records are definitions here, to be trusted one by one.`,
 	return cmd
 }
 
+// toTrust is the definition that is meant. Of one identity what nobody trusts is,
+// before what would only be trusted again. Of two identities neither is: a project
+// that gives its hook the id of the user's is not trusted in its place.
+func (h hookLook) toTrust(name string) (wire.HookDefinition, error) {
+	open := func(d wire.HookDefinition) bool { return d.Trust == nil && !d.Replaced }
+	return h.resolveHook(name, func(d wire.HookDefinition) bool {
+		return open(d) || !slices.ContainsFunc(h.Definitions, func(o wire.HookDefinition) bool {
+			return o.Identity == d.Identity && isNamed(o, name) && open(o)
+		})
+	})
+}
+
 func (c Command) trustHook(h hookLook, name string, yes, asJSON bool) error {
-	// What nobody trusts is meant before what would only be trusted again.
-	d, err := h.resolveHook(name, func(d wire.HookDefinition) bool { return d.Trust == nil && !d.Replaced })
-	if client.Refused(err, verdict.NoSuchHook) && !h.knows(name) {
-		d, err = h.resolveHook(name, func(wire.HookDefinition) bool { return true })
-	}
+	d, err := h.toTrust(name)
 	if err != nil {
 		return err
 	}
