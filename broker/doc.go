@@ -37,6 +37,7 @@
 //	classify.go    verdicts and reasons that several rows share
 //	own.go         is the event the host's own?
 //	observe.go     what tells of lost context
+//	deaf.go        hosts that can't start hooks any more
 //	alarm.go       what ran, held against what was answered
 //	register.go    launchers
 //	proof.go       proofs that a client asks its gate
