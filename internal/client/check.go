@@ -39,6 +39,10 @@ func CheckConfig(p paths.Paths) error {
 		_, secret := cfg.ZVM.Secret(z.UID)
 		err = errors.Join(zerto.CheckTrust(z), secret)
 	}
+	if cfg != nil && cfg.PolicyServer != nil && cfg.PolicyServer.TokenFile != "" {
+		_, token := cfg.PolicyServer.Token(p.BrokerUID)
+		err = errors.Join(err, token)
+	}
 	if err != nil {
 		return &ConfigError{err}
 	}

@@ -27,6 +27,8 @@ broker, and change nothing.
 
 A tool list is an MCP server's answer to tools/list, saved as JSON, and given as
 NAME=FILE, with the NAME that the host knows the server by.`,
+		Example: `  guard catalog import vsphere=tools.json >draft.toml
+  guard catalog check vsphere=tools.json`,
 	}
 	group(cmd)
 	cmd.AddCommand(c.catalogImport(), c.catalogCheck())

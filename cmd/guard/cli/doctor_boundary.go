@@ -24,7 +24,7 @@ var limits = []struct {
 	{limit{"a runtime started outside the launcher", "guard status doesn't show it, and none of its calls gets a pass; keep the tools' credentials where only sessions have them"}, nil},
 	{limit{"what a passed call started and left running", `guard revoke --kill, or session.on_revoke = "kill_tools", ends it`}, nil},
 	{limit{"Bash that reaches other machines (ssh, kubectl)", "such a call is protected as a change of this host only; keep keys of other machines out of sessions"}, nil},
-	{limit{"in system mode, a working directory that was deleted: the host can't start the gate then", "the host reports each failed hook; end such a session"},
+	{limit{"in system mode, a working directory that was deleted: the host can't start the gate then, and Codex runs every tool", "the host reports each failed hook; end such a session"},
 		func(d *doctor, _ *config.Config) bool { return d.paths.Mode == paths.System }},
 	{limit{"in self promotion: a process of the agent's user that was started under a lease and lives on", `lease.promotion = "operator"`},
 		func(_ *doctor, c *config.Config) bool { return c.Lease.Promotion == "self" }},

@@ -40,6 +40,7 @@ func (d *doctor) zvm() {
 		d.judgeZVM(*res.ZVM)
 	}
 	d.judgePolicyServer(res.Policies)
+	d.policyHooks()
 }
 
 func (d *doctor) judgeZVM(z wire.ZVM) {
