@@ -71,26 +71,26 @@ func (r *runners) above(path []session.Step) bool {
 // runHooks has the call's gate become the program that runs these hooks, and
 // returns what became of each. Without results the call is denied by v.
 func (b *Broker) runHooks(ctx context.Context, c *call, met []policy.Met) ([]wire.HookResult, verdict.Verdict) {
-	fail := func(what, cause, next string) ([]wire.HookResult, verdict.Verdict) {
-		return nil, refuse(verdict.PolicyUnavailable, what, verdict.Object(c.event.Tool), cause, next)
+	fail := func(cause, next string) ([]wire.HookResult, verdict.Verdict) {
+		return nil, refuse(verdict.PolicyUnavailable, "running the policy hooks for", verdict.Object(c.event.Tool), cause, next)
 	}
 	if len(met) > wire.MaxHooks {
-		return fail("running the policy hooks for", fmt.Sprintf("there are %d, and one call may meet %d", len(met), wire.MaxHooks), "guard hooks list")
+		return fail(fmt.Sprintf("there are %d, and one call may meet %d", len(met), wire.MaxHooks), "guard hooks list")
 	}
 	if err := safepath.File(b.guard, b.guardOwner()); err != nil {
-		return fail("running the policy hooks for", err.Error(), "install guard again")
+		return fail(err.Error(), "install guard again")
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.left(c))
 	defer cancel()
 	give, err := b.hookPlace(ctx, c, min(len(met), maxHooksCall))
 	if err != nil {
-		return fail("running the policy hooks for", "too many policy hooks run already: "+err.Error(), "make the call again")
+		return fail("too many policy hooks run already: "+err.Error(), "make the call again")
 	}
 	defer give()
 	defer b.runners.enter(c.peer.Process().ID())()
 	results, err := b.exchangeHooks(c, met)
 	if err != nil {
-		return fail("running the policy hooks for", err.Error(), "guard log, then make the call again")
+		return fail(err.Error(), "guard log, then make the call again")
 	}
 	return results, verdict.Verdict{}
 }

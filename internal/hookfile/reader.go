@@ -104,10 +104,10 @@ func (p *reader) items(end jsontext.Kind, each func() error) error {
 // want looks at what comes next. What can't be read at all is said by reading it.
 func (p *reader) want(kind jsontext.Kind, what, want string) error {
 	p.at = p.next()
-	switch found := p.d.PeekKind(); {
-	case found == kind:
+	switch p.d.PeekKind() {
+	case kind:
 		return nil
-	case found == jsontext.KindInvalid:
+	case jsontext.KindInvalid:
 		return p.skip()
 	}
 	return p.fault("%s must be %s", what, want)

@@ -58,8 +58,8 @@ func (u *CodexUser) member() (bool, error) {
 		return false, err
 	}
 	var login map[string]jsontext.Value
-	if json.Unmarshal(f.data, &login) != nil {
-		return true, nil
+	if err := json.Unmarshal(f.data, &login); err != nil {
+		return true, nil //nolint:nilerr // what can't be read may be a member's
 	}
 	for name, value := range login {
 		key := name == "OPENAI_API_KEY" || name == "auth_mode" && string(value) == `"apikey"`

@@ -49,7 +49,7 @@ func (p *page) block(lines []string) (int, error) {
 		p.text(inline(strings.TrimPrefix(join(lines[:n]), "- ")))
 		return n, nil
 	case strings.HasPrefix(first, "#"), strings.HasPrefix(first, " "), strings.HasPrefix(first, "<"), strings.HasPrefix(first, ">"):
-		return 0, fmt.Errorf("Markdown that isn't understood: %q", first)
+		return 0, fmt.Errorf("reading Markdown: %q isn't understood", first)
 	}
 	n := until(lines, func(l string) bool {
 		return l == "" || strings.HasPrefix(l, "|") || strings.HasPrefix(l, "- ") || strings.HasPrefix(l, "```")
