@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"strings"
 
@@ -36,6 +37,7 @@ const (
 	nextUnsupported = "have an operator change this machine outside of guard, with a backup of its own platform"
 	nextUnknown     = "correct the name, or protect the machine in Zerto, then repeat the call"
 	nextIdentifier  = `name it by its identifier, with vm_kind = "identifier" for this tool in guard.toml`
+	nextReach       = "see that zvm.url in guard.toml is right, and that the ZVM runs and can be reached from this host, then repeat the call"
 	nextLater       = "wait until the ZVM has settled, then repeat the call"
 )
 
@@ -70,6 +72,8 @@ func fromError(ctx context.Context, object string, err error) *Refusal {
 	switch {
 	case errors.Is(err, zerto.ErrUntrusted):
 		r.Next = nextTrust
+	case undialled(err):
+		r.Next = nextReach
 	case !ok:
 	case e.Unauthorized():
 		r.Cause, r.Next = "the ZVM refuses guard's credential: "+r.Cause, nextCredential
@@ -82,6 +86,13 @@ func fromError(ctx context.Context, object string, err error) *Refusal {
 		r.Next = nextLater
 	}
 	return r
+}
+
+// undialled reports whether no connection came about: the name isn't known, or
+// nobody listens there.
+func undialled(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 // inCloud reports whether an answer is that of the other product: it accepts an

@@ -130,5 +130,5 @@ func answers(flags *pflag.FlagSet) bool {
 }
 
 func exists(path, again string) error {
-	return fmt.Errorf("writing %q: it exists; edit it, or replace it by giving --force beside what it shall say: %s", path, again)
+	return fmt.Errorf("writing %q: it exists; edit it, or replace it, with --force beside the other flags: %s", path, again)
 }
