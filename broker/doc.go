@@ -34,6 +34,7 @@
 //	policy_server.go  what the policy server says of calls, prompts and results
 //	protect.go     the rows of a call that changes machines
 //	explain.go     the same table for a call that nobody made
+//	explain_policies.go  which policies such a call would meet
 //	classify.go    verdicts and reasons that several rows share
 //	own.go         is the event the host's own?
 //	observe.go     what tells of lost context
