@@ -119,7 +119,7 @@ func (c Command) printHooks(h hookLook) {
 		c.printSource(s)
 	}
 	if len(h.Definitions) == 0 {
-		fmt.Fprintln(c.Stdout, "no policy hooks")
+		fmt.Fprintln(c.Stdout, "no policy hooks; docs/policy.md shows how to write one")
 	}
 	for _, d := range h.Definitions {
 		fmt.Fprintf(c.Stdout, "%s  %s  %s\n", verdict.Clean(d.ID), c.hookState(d), verdict.Clean(d.Identity))
