@@ -69,9 +69,10 @@ func (c Command) doctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "look at everything that guard rests on, and say what would mend it",
 		Long: `Doctor looks at guard's own programs and files, the broker, the ZVM and the
-machines that guard.toml names, and each runtime on this machine: its version,
-how the gate is installed and proved, and every known way around it. It changes
-nothing, and starts no broker unless --start-broker is given.
+machines that guard.toml names, policy hooks and the policy server, and each
+runtime on this machine: its version, how the gate is installed and proved, and
+every known way around it. It changes nothing, and starts no broker unless
+--start-broker is given.
 
 Exit code 1: something is wrong (fail). 3: something could not be found out
 (unknown). Inside a session it shows that session alone, and exits 1.`,

@@ -179,8 +179,8 @@ func (c Command) printTried(t tried) {
 	}
 	fmt.Fprintf(c.Stdout, "%s on %s: %s, after %v\n", verdict.Clean(t.ID), verdict.Object(t.Tool), did, (time.Duration(r.DurationUS) * time.Microsecond).Round(time.Millisecond))
 	if r.Reason != "" {
-		fmt.Fprintf(c.Stdout, "  it says  %s\n", verdict.Cut(verdict.Clean(r.Reason), verdict.MaxReason))
+		fmt.Fprintf(c.Stdout, "  reason   %s\n", verdict.Cut(verdict.Clean(r.Reason), verdict.MaxReason))
 	}
-	fmt.Fprintf(c.Stdout, "  the call %s\n", strings.TrimSpace(c.paint(verdictColour(t.Verdict), t.Verdict)+"  "+t.Code))
+	fmt.Fprintf(c.Stdout, "  a call   %s\n", strings.TrimSpace(c.paint(verdictColour(t.Verdict), t.Verdict)+"  "+t.Code))
 	fmt.Fprintf(c.Stdout, "  since    %s\n", verdict.Cut(verdict.Clean(t.Why), verdict.MaxReason))
 }
