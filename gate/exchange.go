@@ -43,7 +43,7 @@ func runHooks(conn int) syscall.Errno {
 		n--
 	}
 	_, _, _ = group == syscall.Getegid() || syscall.Setresgid(group, group, group) == nil, syscall.Dup3(conn, 3, 0), syscall.Close(lineFD)
-	e, _ := syscall.Exec("/"+string(dir[:max(n, 0)])+"guard", []string{"guard", "hooks", "run"}, nil).(syscall.Errno)
+	e, _ := syscall.Exec("/"+string(dir[:max(n, 0)])+"guard", []string{"guard", "hooks", "run"}, nil).(syscall.Errno) //nolint:gosec,errorlint // our own directory; syscall wraps none
 	return e
 }
 
@@ -87,7 +87,7 @@ func readPayload(c call) (frame []byte, e syscall.Errno) {
 	peer, err := syscall.GetsockoptUcred(made, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	pidfd, no := syscall.GetsockoptInt(made, syscall.SOL_SOCKET, peerPidfd)
 	_, _, gone := syscall.RawSyscall6(pidfdSignal, uintptr(pidfd), 0, 0, 0, 0, 0)
-	if err == nil && (no == nil && (gone == 0 || gone == syscall.EPERM) || no == syscall.ENOPROTOOPT) { //nolint:errorlint // syscall wraps none
+	if err == nil && (no == nil && (gone == 0 || gone == syscall.EPERM) || no == syscall.ENOPROTOOPT) {
 		copy(frame[9:12], []byte{byte(peer.Pid >> 16 & 0xff), byte(peer.Pid >> 8 & 0xff), byte(peer.Pid & 0xff)})
 	}
 	size := len(frame) - 20

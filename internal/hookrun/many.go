@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -33,7 +35,7 @@ func runAll(ctx context.Context, job wire.HookJob, line []byte) []wire.HookResul
 	timed, cancel := context.WithTimeout(ctx, total)
 	defer cancel()
 	var results []wire.HookResult
-	if len(job.Hooks) == 1 {
+	if len(job.Hooks) == 1 && (job.Here || onlyRootsNamed(job.Hooks[0])) {
 		results = []wire.HookResult{unit{hook: job.Hooks[0], line: line, path: job.Path}.run(timed)}
 	} else {
 		results = runMany(timed, job, line)
@@ -44,6 +46,19 @@ func runAll(ctx context.Context, job wire.HookJob, line []byte) []wire.HookResul
 		}
 	}
 	return results
+}
+
+// onlyRootsNamed says whether a hook names nothing but files that only root could
+// change. Any other path may lead into a file system that never answers, and who
+// waits there can't even be killed: so that is done by a process that can be left.
+func onlyRootsNamed(h wire.Hook) bool {
+	named := 1
+	for _, arg := range h.Args {
+		if filepath.IsAbs(arg) {
+			named++
+		}
+	}
+	return named == len(h.Files) && !slices.ContainsFunc(h.Files, func(f wire.HookFile) bool { return f.Stamp == "" })
 }
 
 // runMany gives each hook a process of its own, which is to it what the broker is
@@ -60,7 +75,7 @@ func runMany(ctx context.Context, job wire.HookJob, line []byte) []wire.HookResu
 			if ctx.Err() != nil {
 				return
 			}
-			r, err := delegate(ctx, wire.HookJob{Hooks: []wire.Hook{h}, Path: job.Path}, line)
+			r, err := delegate(ctx, wire.HookJob{Hooks: []wire.Hook{h}, Path: job.Path, Here: true}, line)
 			switch {
 			case err == nil:
 				results[i] = r
@@ -88,10 +103,12 @@ func delegate(ctx context.Context, job wire.HookJob, line []byte) (wire.HookResu
 	}
 	defer func() {
 		_ = conn.Close() // it aborts then, if it hasn't ended
-		late, cancel := context.WithTimeout(context.Background(), slack)
-		defer cancel()
-		defer context.AfterFunc(late, func() { _ = proc.Kill() })()
-		_, _ = proc.Wait()
+		ended := make(chan struct{})
+		go func() { _, _ = proc.Wait(); close(ended) }()
+		if wait(context.Background(), slack, ended); !isClosed(ended) {
+			_ = proc.Kill()
+			wait(context.Background(), grace, ended)
+		}
 	}()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(clock.Deadline(0)) })()
 	job.TotalMS = job.Hooks[0].TimeoutMS + slack.Milliseconds()

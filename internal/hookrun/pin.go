@@ -200,7 +200,7 @@ func seal(ctx context.Context, f *os.File) (*os.File, string, error) {
 
 // sameMode lets the copy be executed where its original may be.
 func sameMode(f, mem *os.File) error {
-	if unix.Access(ownFD(int(f.Fd())), unix.X_OK) == nil { //nolint:gosec // a descriptor
+	if unix.Access(ownFD(int(f.Fd())), unix.X_OK) == nil {
 		return mem.Chmod(0o500)
 	}
 	return mem.Chmod(0o400)

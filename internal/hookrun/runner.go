@@ -133,13 +133,10 @@ func exchange(ctx context.Context, conn *net.UnixConn) (wire.Reply, error) {
 		r, err := wire.ReadReply(conn, wire.MaxOutput)
 		answer <- answered{r, err}
 	}()
-	results, err := json.Marshal(wire.HookResults{Results: runAll(running, job, line)})
-	if err != nil {
+	ran := make(chan []wire.HookResult, 1)
+	go func() { ran <- runAll(running, job, line) }()
+	if err := sendResults(running, conn, ran); err != nil {
 		return wire.Reply{}, err
-	}
-	if running.Err() == nil {
-		// Its failure is the reader's too, which may have an answer all the same.
-		_, _ = conn.Write(wire.AppendRequest(nil, wire.Request{Kind: wire.KindHookResults, Body: results}))
 	}
 	select {
 	case a := <-answer:
@@ -147,6 +144,30 @@ func exchange(ctx context.Context, conn *net.UnixConn) (wire.Reply, error) {
 	case <-ctx.Done():
 		return wire.Reply{}, errors.New("a signal asked to end")
 	}
+}
+
+// sendResults sends what became of the hooks. Once nobody waits for that any more,
+// they have a while to be ended, and no longer: a host that loses patience with us
+// runs the tool.
+func sendResults(running context.Context, conn *net.UnixConn, ran <-chan []wire.HookResult) error {
+	var results []wire.HookResult
+	select {
+	case results = <-ran:
+	case <-running.Done():
+		late, stop := context.WithTimeout(context.Background(), slack)
+		defer stop()
+		select {
+		case <-ran:
+		case <-late.Done():
+		}
+		return nil
+	}
+	body, err := json.Marshal(wire.HookResults{Results: results})
+	if err == nil && running.Err() == nil {
+		// Its failure is the reader's too, which may have an answer all the same.
+		_, _ = conn.Write(wire.AppendRequest(nil, wire.Request{Kind: wire.KindHookResults, Body: body}))
+	}
+	return err
 }
 
 type answered struct {
@@ -183,21 +204,22 @@ func speak(stdout, stderr *os.File, r wire.Reply) int {
 	if r.Kind != wire.KindAnswer || r.Exit != 0 && !refused {
 		return deny(stdout, stderr, verdict.BrokerUnavailable, "waiting for the broker's answer", "what came is none")
 	}
-	_, outErr := write(stdout, r.Out)
-	_, _ = write(stderr, r.Err)
-	var st unix.Stat_t                                                              // Go puts the null device in the place of a closed stdout
-	null := unix.Fstat(int(stdout.Fd()), &st) == nil && st.Rdev == unix.Mkdev(1, 3) //nolint:gosec // a descriptor
+	outErr := write(stdout, r.Out)
+	_ = write(stderr, r.Err)
+	var st unix.Stat_t // Go puts the null device in the place of a closed stdout
+	null := unix.Fstat(int(stdout.Fd()), &st) == nil && st.Rdev == unix.Mkdev(1, 3)
 	if r.Exit == 0 && (outErr != nil || len(r.Out) > 0 && null) {
 		return deny(stdout, stderr, verdict.BrokerUnavailable, "writing out the broker's answer", "the host doesn't take it")
 	}
 	return int(r.Exit)
 }
 
-func write(to io.Writer, b []byte) (int, error) {
+func write(to io.Writer, b []byte) error {
 	if len(b) == 0 {
-		return 0, nil
+		return nil
 	}
-	return to.Write(b)
+	_, err := to.Write(b)
+	return err
 }
 
 // deny is the denial that needs no broker.

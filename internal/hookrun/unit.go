@@ -106,13 +106,18 @@ func (u unit) watch(ctx context.Context, proc *os.Process, ends *ends, e *ending
 		}
 		stop()
 	}
-	e.held = state != nil && !(isClosed(out.ended) && isClosed(errOut.ended))
+	e.held = state != nil && (!isClosed(out.ended) || !isClosed(errOut.ended))
 	e.aborted = e.aborted || ctx.Err() != nil
 	if state == nil || reap() {
 		sweep()
 	}
-	if state == nil {
-		state = <-done // it was killed with all else
+	if state == nil { // it was killed with all else
+		gone, stop := context.WithTimeout(context.Background(), grace)
+		select {
+		case state = <-done:
+		case <-gone.Done(): // but not a process of root's, nor one whom a file system of the agent's keeps waiting
+		}
+		stop()
 	}
 	reap()
 	ends.close()
@@ -120,6 +125,9 @@ func (u unit) watch(ctx context.Context, proc *os.Process, ends *ends, e *ending
 	<-errOut.ended
 	<-written
 	e.out, e.err2, e.overflow = out.kept, errOut.kept, out.over || errOut.over
+	if state == nil {
+		return
+	}
 	e.exit = state.ExitCode()
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		e.signal = unix.SignalName(ws.Signal())
