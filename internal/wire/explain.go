@@ -17,7 +17,7 @@ type Explained struct {
 	Entry   *Entry     `json:"entry"`   // what the catalog says of it; null: nothing
 	Targets []string   `json:"targets"` // machines that it changes
 	Answers []Foreseen `json:"answers"` // one for each state of a lease that matters
-	// Policies are met too, once the lease holds; an answer is what there is
+	// Policies are met too, reads without a lease; an answer is what there is
 	// when none of them denies. Empty where the call is denied anyway.
 	Policies []ForeseenPolicy `json:"policies"`
 }

@@ -104,7 +104,11 @@ func (c Command) printExplained(w io.Writer, e *wire.Explained) {
 		rows = append(rows, c.answerRows(a)...)
 	}
 	if len(e.Policies) > 0 {
-		rows = append(rows, []cell{}, []cell{{"policies", faint}, {text: "met too, once the lease holds; each may deny the call:"}})
+		when := "once the lease holds"
+		if e.Class == "read" {
+			when = "without a lease too"
+		}
+		rows = append(rows, []cell{}, []cell{{"policies", faint}, {text: "met too, " + when + "; each may deny the call:"}})
 	}
 	for _, p := range e.Policies {
 		rows = append(rows, []cell{{}, {text: policyText(p)}})
