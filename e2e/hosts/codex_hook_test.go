@@ -111,7 +111,7 @@ func (g *guarded) forged() (observe string) {
 func TestCodexToolTracesClient(t *testing.T) {
 	t.Parallel()
 	codexHole("tool_traces_client", "a command of the model's takes the line from the client, as a debugger does, and speaks for it", "open",
-		"sysctl kernel.yama.ptrace_scope=1; what it says can lower its own session, and lock it").report(t)
+		"as root: sysctl kernel.yama.ptrace_scope=1; what it says can lower its own session, and lock it").report(t)
 	g := newCodex(t, "")
 	observe := g.forged()
 	var s wire.Session

@@ -55,6 +55,8 @@ func (d *doctor) levels(b wire.BrokerStatus) {
 	}
 	if b.Assurance.Cgroup == "absent" && b.Mode == paths.System && paths.Managed() {
 		d.warned("cgroup", "absent: lineage alone says what belongs to a session", "let the broker make scopes: "+paths.Manual("install.md"))
+	} else if b.Assurance.Cgroup == "absent" {
+		d.ok("cgroup", "absent: the line of parents alone says what belongs to a session")
 	} else {
 		d.ok("cgroup", cgroupText(b))
 	}
