@@ -44,16 +44,16 @@ func judge(id string, e ending) wire.HookResult {
 		said, reason = decide(id, e.out)
 	}
 	switch {
+	case e.aborted:
+		r.Status, r.Reason = wire.HookAborted, "it was ended with the call"
 	case errors.Is(e.err, errChanged):
 		r.Status, r.Reason = wire.HookChanged, e.err.Error()
-	case e.err != nil && !e.aborted:
+	case e.err != nil:
 		r.Reason = e.err.Error()
 	case e.exit == exitDeny:
 		r.Status, r.Reason = wire.HookDenied, denial(id, string(e.err2))
 	case said == wire.HookDenied:
 		r.Status, r.Reason = said, reason
-	case e.aborted:
-		r.Status, r.Reason = wire.HookAborted, "it was ended with the call"
 	case e.late > 0:
 		r.Reason = fmt.Sprintf("it wasn't done within %d ms", e.late.Milliseconds())
 	case e.signal != "":

@@ -41,7 +41,11 @@ func runAll(ctx context.Context, job wire.HookJob, line []byte) []wire.HookResul
 		results = runMany(timed, job, line)
 	}
 	for i := range results {
-		if r := &results[i]; r.Status == wire.HookAborted && ctx.Err() == nil {
+		switch r := &results[i]; {
+		case r.Status != wire.HookAborted || ctx.Err() != nil:
+		case r.Exit == exitDeny: // a denial counts however late it comes
+			r.Status, r.Reason = wire.HookDenied, denial(job.Hooks[i].ID, "")
+		default:
 			r.Status, r.Reason = wire.HookFailed, fmt.Sprintf("all hooks together weren't done within %d ms", total.Milliseconds())
 		}
 	}

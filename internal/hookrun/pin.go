@@ -51,7 +51,7 @@ func eachFile(command string, args []string, use func(n int, f *os.File) error) 
 		case n > 0 && (errors.Is(err, errNoFile) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG)):
 			continue // an argument like any other
 		default:
-			return fmt.Errorf("opening %q: %w", path, err)
+			return fmt.Errorf("opening %q: %w: %w", path, errUnopened, err)
 		}
 		err = use(n, f)
 		_ = f.Close()
@@ -61,6 +61,9 @@ func eachFile(command string, args []string, use func(n int, f *os.File) error) 
 	}
 	return nil
 }
+
+// errUnopened: who may write a directory can have any of its files opened no more.
+var errUnopened = errors.New("it is not there to be run")
 
 var errNoFile = errors.New("it is no absolute path of a regular file")
 
@@ -149,6 +152,9 @@ func pin(ctx context.Context, h wire.Hook) (*pinned, error) {
 		delete(want, n)
 		return err
 	})
+	if errors.Is(err, errUnopened) && len(h.Files) > 0 { // it could be when it was trusted
+		err = fmt.Errorf("%w: %w", errChanged, err)
+	}
 	if err == nil && len(want) > 0 {
 		err = fmt.Errorf("a file of its arguments is gone: %w", errChanged)
 	}

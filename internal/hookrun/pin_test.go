@@ -43,6 +43,8 @@ func TestW6_WhatChangedDoesNotRun(t *testing.T) {
 		"longer by a byte":               {wire.Hook{}, func(p string) { write2(t, p, "#!/bin/sh\nexit 0\n\n", 0o700) }},
 		"a script argument":              {wire.Hook{Command: "/bin/sh"}, func(p string) { write2(t, p, evil, 0o700) }},
 		"its script is gone":             {wire.Hook{Command: "/bin/sh"}, func(p string) { _ = os.Remove(p) }},
+		"gone":                           {wire.Hook{}, func(p string) { _ = os.Remove(p) }},
+		"a directory":                    {wire.Hook{}, func(p string) { _ = os.Remove(p); _ = os.Mkdir(p, 0o700) }},
 		"a new file among the arguments": {wire.Hook{Command: "/bin/sh", Args: []string{"-c", "exit 0", dir + "/new"}}, func(string) { write2(t, dir+"/new", evil, 0o700) }},
 	} {
 		t.Run(name, func(t *testing.T) {

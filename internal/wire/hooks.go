@@ -17,9 +17,10 @@ const (
 // of a reply of KindHooks. The second part is the line that each hook reads.
 type HookJob struct {
 	Hooks    []Hook `json:"hooks"`
-	Path     string `json:"path"`      // PATH of the hooks
-	TotalMS  int64  `json:"total_ms"`  // for all hooks together
-	AnswerMS int64  `json:"answer_ms"` // until the broker's answer has come
+	Path     string `json:"path"`           // PATH of the hooks
+	TotalMS  int64  `json:"total_ms"`       // for all hooks together
+	AnswerMS int64  `json:"answer_ms"`      // until the broker's answer has come
+	Here     bool   `json:"here,omitempty"` // by the very process that reads this
 }
 
 // Hook is one definition to run.
