@@ -121,7 +121,7 @@ func (d *drafting) guard(s *Source) {
 		}
 		if e.VMArg != "" && e.VMArg != arg.Path {
 			e.because("It is given two vm_arg; the other is below.")
-			e.Suggest = append(e.Suggest, "vm_arg = "+tomlString(arg.Path))
+			e.suggest("vm_arg = "+tomlString(arg.Path))
 			continue
 		}
 		e.VMArg = arg.Path
@@ -136,7 +136,14 @@ func (d *drafting) guard(s *Source) {
 func (e *Drafted) mutating(why string, args ...any) {
 	e.because(why, args...)
 	e.Class = catalog.Mutating.String()
-	e.Suggest = append(e.Suggest, readOnlyLine)
+	e.suggest(readOnlyLine)
+}
+
+// suggest leaves a line once, whoever has said it: a table takes no key twice.
+func (e *Drafted) suggest(line string) {
+	if !slices.Contains(e.Suggest, line) {
+		e.Suggest = append(e.Suggest, line)
+	}
 }
 
 const readOnlyLine = `class = "read_only"`
@@ -224,7 +231,7 @@ func (e *Drafted) about(t Tool) {
 		e.because("Its server says so too (%s).", t.hints())
 	case t.reads():
 		e.because("Its server says that it only reads (%s). That is no proof: take the class below only if you know it.", t.hints())
-		e.Suggest = append(e.Suggest, readOnlyLine)
+		e.suggest(readOnlyLine)
 	case !readOnly:
 		e.because("Nothing says that it only reads.")
 	}
@@ -237,7 +244,7 @@ func (e *Drafted) about(t Tool) {
 	}
 	for _, name := range candidates(t) {
 		if e.Class == catalog.Mutating.String() {
-			e.Suggest = append(e.Suggest, "vm_arg = "+tomlString(name))
+			e.suggest("vm_arg = "+tomlString(name))
 		}
 	}
 }

@@ -197,3 +197,14 @@ func FuzzDraft(f *testing.F) {
 		drafted(t, New(sources, nil, own))
 	})
 }
+
+// TestSuggestionsStandOnce: who uncomments all of them has no key twice.
+func TestSuggestionsStandOnce(t *testing.T) {
+	d := New([]*Source{
+		source(t, "rewind.json", "v", `{"read_only_tools": ["list"], "tools": {"list": {"vm_arg": "vm"}}}`),
+		source(t, "tools.json", "v", `{"tools": [{"name": "list", "annotations": {"readOnlyHint": true}, "inputSchema": {"type": "object"}}]}`),
+	}, nil, own)
+	if n := strings.Count(string(d.TOML()), "# "+readOnlyLine+"\n"); n != 1 {
+		t.Errorf("%d times in\n%s", n, d.TOML())
+	}
+}
