@@ -77,6 +77,7 @@ var Cases = []string{
 	"P1", "P2", "P4", "P5", "P7", "P8", "F2", "F3", "F5", "S4", "S5", "R2", "V1", "V2",
 	"C1", "Z1", "Z2", "Z4", "Z5", "Z7", "Z8", "K1", "K2", "K4", "B1", "B3", "D1", "D3",
 	"I1", "I2", "I4", "I5", "I7", "S1", "T6", "Q1", "Q2",
+	"S2", "T2", "T3", "T5", "R1", "L1", "L3", "L4", "F6",
 }
 
 // Attacks is how many attacks on identity there are, each with a test whose name
