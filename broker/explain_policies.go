@@ -19,6 +19,9 @@ func (b *Broker) foreseenPolicies(c *call) []wire.ForeseenPolicy {
 		met, fault := b.hooks.Meet(c.question())
 		for _, m := range met {
 			all = append(all, c.foreseenHook(m.Run.ID, m.Source, m.Trusted))
+			if m.Missed {
+				all[len(all)-1].Becomes = wire.PolicyDenies
+			}
 		}
 		if fault != nil {
 			all = append(all, wire.ForeseenPolicy{Kind: audit.PolicyHook, Becomes: wire.PolicyUnknown, Fault: fault.Error()})

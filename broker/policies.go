@@ -91,7 +91,7 @@ func (b *Broker) hookRows(ctx context.Context, c *call, q policy.Call) (verdict.
 func (c *call) untrusted(m policy.Met, why string) (cause string, denied bool) {
 	r := hookRecord(m, audit.PolicyPasses)
 	r.Status, r.Exit = statusSkipped, -1
-	if denied = c.set.config.Hooks.Untrusted != "skip"; denied {
+	if denied = m.Missed || c.set.config.Hooks.Untrusted != "skip"; denied {
 		r.Decision = audit.PolicyDenies
 	}
 	c.policies = append(c.policies, r)

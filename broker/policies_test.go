@@ -354,6 +354,9 @@ func TestM26_W12_Untrusted(t *testing.T) {
 		if p := f.lastPolicies()[0]; p.ID != "theirs" || p.Status != "skipped_untrusted" || p.Decision != decision || p.Exit != -1 {
 			t.Errorf("on record is %+v", p)
 		}
+		theirs.Missed = true // it was trusted, and what took its place isn't in force yet
+		s.set(mine, theirs)
+		f.expect(f.judged(f.call("Write", `{}`), results(allowed)), "policy_unavailable")
 		lax := mine
 		lax.Allows = true
 		s.set(lax)

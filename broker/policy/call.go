@@ -32,7 +32,10 @@ type Met struct {
 	// Trusted: an operator has trusted exactly this. What isn't never runs.
 	Trusted bool
 	Why     string // of one that isn't, for people
-	Run     wire.Hook
+	// Missed: it was trusted when the turn began, and what an operator has trusted in
+	// its place isn't in force yet. It denies, also where untrusted ones are skipped.
+	Missed bool
+	Run    wire.Hook
 }
 
 // Hooks knows which enabled definitions a call meets, in the order of the

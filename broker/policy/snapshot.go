@@ -226,11 +226,11 @@ func (e *entry) met(now *trusted) (Met, bool) {
 	case e.trust != nil && now.by[e.key] == e.trust:
 		m.Trusted, m.Hash, m.Run.Files = true, e.trust.Hash(), e.trust.Files
 	case e.trust != nil && now.replaced[e.key]: // what took its place holds from the next turn on
-		m.Why = "another has been trusted in its place since this turn began"
+		m.Missed, m.Why = true, "another has been trusted in its place since this turn began"
 	case !e.inFile || !e.Enabled || now.replaced[e.key]:
 		return Met{}, false
 	default:
-		m.Why = e.why(now)
+		m.Missed, m.Why = e.trust != nil && now.by[e.key] != nil, e.why(now)
 	}
 	return m, true
 }

@@ -323,6 +323,45 @@ func TestM21_OneSnapshotATurn(t *testing.T) {
 	k.want("s", "4", "a b")
 }
 
+// TestM21_TrustedAnewIsMissedMeanwhile: trusting a hook anew switches it off for no
+// turn, where what nobody has trusted is skipped. Revoking it does.
+func TestM21_TrustedAnewIsMissedMeanwhile(t *testing.T) {
+	k := newDesk(t)
+	k.write(hooksFile("a Bash"))
+	k.launch("s", "/srv/app", hooksFile("p Bash"))
+	missed := func(turn string) (which string) {
+		met, err := k.Meet(Call{Session: "s", Generation: 1, Own: true, Event: bashIn(turn)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range met {
+			if m.Missed && !m.Trusted {
+				which += m.Run.ID
+			}
+		}
+		return which
+	}
+	k.trust("user", "a")
+	k.trust(app, "p")
+	for _, tt := range []struct {
+		what   string
+		change func()
+		want   string
+	}{
+		{"as it was", func() {}, ""},
+		{"trusted anew", func() { k.revoke("user", "a"); k.trust("user", "a"); k.revoke(app, "p"); k.trust(app, "p") }, "ap"},
+		{"revoked", func() { k.revoke("user", "a"); k.revoke(app, "p") }, ""},
+	} {
+		tt.change()
+		if got := missed("1"); got != tt.want {
+			t.Errorf("%s: missed are %q, want %q", tt.what, got, tt.want)
+		}
+	}
+	if got := missed("2"); got != "" {
+		t.Errorf("in the next turn %q are missed", got)
+	}
+}
+
 func TestM21_WithoutANameATurnIsAMinute(t *testing.T) {
 	k := newDesk(t)
 	k.launch("s", "/srv/app", "")
