@@ -37,13 +37,22 @@ func ask(c call, frame []byte) (r reply, failure string) {
 // runHooks becomes guard hooks run, which stands beside this program: it gets the connection as descriptor 3, no
 // environment, line or group of ours, asks what to run, and answers the host. It returns on failure alone.
 func runHooks(conn int) syscall.Errno {
-	dir, group := make([]byte, 4096), syscall.Getgid()
-	n, _ := syscall.Readlink("/proc/self/exe", dir)
+	dir := make([]byte, 4096)
+	n, err := syscall.Readlink("/proc/self/exe", dir)
 	for n > 0 && dir[n-1] != '/' {
 		n--
 	}
-	_, _, _ = group == syscall.Getegid() || syscall.Setresgid(group, group, group) == nil, syscall.Dup3(conn, 3, 0), syscall.Close(lineFD)
-	e, _ := syscall.Exec("/"+string(dir[:max(n, 0)])+"guard", []string{"guard", "hooks", "run"}, nil).(syscall.Errno) //nolint:gosec,errorlint // our own directory; syscall wraps none
+	if group := syscall.Getgid(); err == nil && group != syscall.Getegid() {
+		err = syscall.Setresgid(group, group, group)
+	}
+	if err == nil {
+		err = syscall.Dup3(conn, 3, 0)
+	}
+	_ = syscall.Close(lineFD) // most gates have none
+	if err == nil {
+		err = syscall.Exec(string(dir[:n])+"guard", []string{"guard", "hooks", "run"}, nil) // #nosec G204 -- of our own directory
+	}
+	e, _ := err.(syscall.Errno) //nolint:errorlint // syscall wraps none
 	return e
 }
 

@@ -65,10 +65,10 @@ exit 2
 	cmd.Path, cmd.Env = gate, []string{"SECRET=1", "PATH=/tmp"}
 	got := runHook(t, cmd, payload)
 	guard := filepath.Join(filepath.Dir(gate), "guard")
-	if got.exit != 2 || got.err != "denied by the runner\n" || !strings.HasPrefix(got.out, "/bin/sh /"+guard+" hooks run  ") || strings.Contains(got.out, "SECRET") {
+	if got.exit != 2 || got.err != "denied by the runner\n" || !strings.HasPrefix(got.out, "/bin/sh "+guard+" hooks run  ") || strings.Contains(got.out, "SECRET") {
 		t.Errorf("got %v", got)
 	}
-	if w := <-words; w != "ready for /"+guard+"\n"+payload {
+	if w := <-words; w != "ready for "+guard+"\n"+payload {
 		t.Errorf("the broker heard %q", w)
 	}
 	if f := strings.Fields(got.out); f[len(f)-1] != itoaOf(cmd) {
