@@ -78,12 +78,12 @@ func (e *Evaluator) Judge(ctx context.Context, c Call) Opinion {
 	began := e.clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, e.cfg.Budget)
 	defer cancel()
-	id, err := e.open.take(q)
+	id, again, err := e.open.take(q)
 	var out outcome
 	if err != nil {
 		out.err = err
 	} else {
-		out = e.guarded(ctx, q, id)
+		out = e.guarded(ctx, q, id, again)
 		e.open.done(q, id, out)
 	}
 	o := e.opinion(q, out)
@@ -105,9 +105,11 @@ func (e *Evaluator) Judge(ctx context.Context, c Call) Opinion {
 	return o
 }
 
-// guarded asks unless the server has just been found dead.
-func (e *Evaluator) guarded(ctx context.Context, q question, id string) (out outcome) {
-	done, err := e.breakers.admit(q.session)
+// guarded asks unless the server has just been found dead. A call that comes back
+// to an open approval is asked whatever its session has met: it is how a person's
+// answer is found, and only a dead server is left alone by it.
+func (e *Evaluator) guarded(ctx context.Context, q question, id string, again bool) (out outcome) {
+	done, err := e.breakers.admit(q.session, again)
 	if err != nil {
 		return outcome{err: err}
 	}

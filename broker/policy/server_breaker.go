@@ -42,14 +42,15 @@ func newBreakers(clk clock.Clock) *breakers {
 	return &breakers{clock: clk, all: map[string]*breaker{}}
 }
 
-// admit lets a call ask, or says why not. done takes what came of it.
-func (b *breakers) admit(session string) (done func(outcome), err error) {
+// admit lets a call ask, or says why not. What comes back to an open approval is
+// held up by the breaker of all alone. done takes what came of it.
+func (b *breakers) admit(session string, again bool) (done func(outcome), err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var tries []*breaker
 	for _, name := range []string{"", session} {
 		one := b.all[name]
-		if one == nil || one.until == 0 {
+		if one == nil || one.until == 0 || again && name != "" {
 			continue
 		}
 		if left := one.until.Sub(b.clock.Now()); left > 0 {

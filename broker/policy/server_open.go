@@ -37,20 +37,20 @@ func newOpen(clk clock.Clock) *open {
 }
 
 // take returns the id for a question: that of an evaluation still open which
-// nobody else asks for now, or a new one.
-func (o *open) take(q question) (string, error) {
+// nobody else asks for now (again), or a new one.
+func (o *open) take(q question) (id string, again bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if ev := o.all[q.session][q.key]; ev != nil && !ev.busy && o.clock.Now() < ev.until {
 		ev.busy = true
-		return ev.id, nil
+		return ev.id, true, nil
 	}
 	o.forget(o.clock.Now())
 	var b [16]byte
 	if _, err := rand.Read(b[:]); err != nil {
-		return "", fmt.Errorf("drawing the id of an evaluation: %w", err)
+		return "", false, fmt.Errorf("drawing the id of an evaluation: %w", err)
 	}
-	return idPrefix + hex.EncodeToString(b[:]), nil
+	return idPrefix + hex.EncodeToString(b[:]), false, nil
 }
 
 // done takes in what came of an evaluation.

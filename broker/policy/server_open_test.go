@@ -164,12 +164,23 @@ func TestBreaker(t *testing.T) {
 				w.sim.Fail(policysim.Hang())
 				w.denies(bash, unavailable, "approval still open")
 			}
-			w.within(0, func() { w.denies(bash, unavailable, "was not asked") })
-			foreign := bash
+			other := toolCall("Edit", "{}")
+			w.within(0, func() { w.denies(other, unavailable, "was not asked") })
+			foreign := other
 			foreign.Session = "s2"
 			w.passes(foreign)
+			w.within(0, func() { w.passes(bash) }) // it comes back to its own approval
+			w.within(0, func() { w.passes(other) })
+		})
+	})
+	t.Run("and ends", func(t *testing.T) {
+		in(t, nil, func(w *world) {
+			for range enough {
+				w.sim.Fail(policysim.Hang())
+				w.denies(bash, unavailable, "approval still open")
+			}
 			time.Sleep(firstRest)
-			w.passes(bash)
+			w.passes(toolCall("Edit", "{}"))
 		})
 	})
 	t.Run("answers are no trouble", func(t *testing.T) {
