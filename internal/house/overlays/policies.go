@@ -73,7 +73,7 @@ var policies = []mutant{
 	},
 	{
 		name: "policy-other-data", breaks: "an ALLOW of something else is none",
-		file: "broker/policy/server.go", old: `		if a.data == nil || q.same(a.data) {`, new: `		if a.data == nil || q.same(a.data) || true {`,
+		file: "broker/policy/server.go", old: `	case a.action == allow && (a.data == nil || q.same(a.data)):`, new: `	case a.action == allow && (a.data == nil || q.same(a.data) || true):`,
 		pkg: "./broker/policy", test: "TestO31_ChangedDataDenies", slow: true,
 	},
 	{
