@@ -121,7 +121,7 @@ func (d *drafting) guard(s *Source) {
 		}
 		if e.VMArg != "" && e.VMArg != arg.Path {
 			e.because("It is given two vm_arg; the other is below.")
-			e.suggest("vm_arg = "+tomlString(arg.Path))
+			e.suggest("vm_arg = " + tomlString(arg.Path))
 			continue
 		}
 		e.VMArg = arg.Path
@@ -244,7 +244,7 @@ func (e *Drafted) about(t Tool) {
 	}
 	for _, name := range candidates(t) {
 		if e.Class == catalog.Mutating.String() {
-			e.suggest("vm_arg = "+tomlString(name))
+			e.suggest("vm_arg = " + tomlString(name))
 		}
 	}
 }
