@@ -107,10 +107,11 @@ func quoted(text string) string {
 }
 
 // canonical is JSON by its meaning: other blanks or another order of keys make no
-// other call.
+// other call. Whole numbers stay as long as they are: as floats two of them would be
+// one, and so would two calls.
 func canonical(raw []byte) []byte {
 	v := jsontext.Value(raw).Clone()
-	if v.Canonicalize() != nil {
+	if v.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil {
 		return raw
 	}
 	return v
