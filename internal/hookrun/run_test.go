@@ -194,3 +194,12 @@ func TestW10_NothingOfTheProject(t *testing.T) {
 		t.Error("the project's program ran in the place of ls")
 	}
 }
+
+// A hook that denies when all hooks' time together is over has denied, whatever its
+// failure would mean.
+func TestDenialAtTheEndOfAllTime(t *testing.T) {
+	t.Parallel()
+	h := script(t, `trap "exit 2" TERM; while :; do sleep 0.01; done`)
+	h.TimeoutMS = 30_000
+	want(t, runJob(t, wire.HookJob{Hooks: []wire.Hook{h}, TotalMS: 2000, Here: true}, line)[0], wire.HookDenied, "denied this tool call")
+}
