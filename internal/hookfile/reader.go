@@ -109,8 +109,9 @@ func (p *reader) want(kind jsontext.Kind, what, want string) error {
 		return nil
 	case jsontext.KindInvalid:
 		return p.skip()
+	default:
+		return p.fault("%s must be %s", what, want)
 	}
-	return p.fault("%s must be %s", what, want)
 }
 
 func (p *reader) skip() error {
