@@ -18,6 +18,7 @@ import (
 func mute(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
+	ended := make(chan struct{})
 	dev, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		t.Skip(err)
@@ -27,12 +28,15 @@ func mute(t *testing.T) (dir string) {
 		t.Skip("mounting: ", err)
 	}
 	t.Cleanup(func() {
-		_ = unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH) // whoever waits is let go
+		if err := unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH); err == nil { // whoever waits is let go
+			<-ended
+		}
 		_ = dev.Close()
 	})
 	const opInit = 26
 	ready := make(chan struct{})
 	go func() {
+		defer close(ended)
 		asked := make([]byte, 1<<20)
 		for first := true; ; first = false {
 			n, err := unix.Read(int(dev.Fd()), asked)

@@ -27,6 +27,7 @@ const (
 	jobTokens  = 1 << 20          // keys and values in a job
 	maxWait    = 10 * time.Minute // for anything, whatever a job says
 	concurrent = 8                // hooks of one call at once
+	endTime    = 3 * time.Second  // for hooks that nobody waits for to end
 )
 
 // ErrAlone is returned by Main when no gate has started it.
@@ -154,7 +155,7 @@ func sendResults(running context.Context, conn *net.UnixConn, ran <-chan []wire.
 	select {
 	case results = <-ran:
 	case <-running.Done():
-		late, stop := context.WithTimeout(context.Background(), slack)
+		late, stop := context.WithTimeout(context.Background(), endTime)
 		defer stop()
 		select {
 		case <-ran:
