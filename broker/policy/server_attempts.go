@@ -64,6 +64,7 @@ func (e *Evaluator) attempts(ctx context.Context, address string, body []byte) (
 	renewed := false
 	for wait := firstWait; ; {
 		x := e.post(ctx, address, body, tok.value)
+		x.redact(tok)
 		o.take(x)
 		if !o.answered && x.lapsed() {
 			if o.err = fmt.Errorf("it asks for another login (%w)", o.err); renewed {

@@ -100,6 +100,17 @@ func (t token) redact(said string) string {
 	return strings.ReplaceAll(said, t.value, "[token]")
 }
 
+// redact takes the token out of an answer before any of it is cut: a part of a long
+// one would not be found afterwards.
+func (x *exchange) redact(tok token) {
+	for _, form := range []string{tok.value, strings.ReplaceAll(tok.value, "/", `\/`)} {
+		form := token{value: form}
+		if x.body = []byte(form.redact(string(x.body))); x.header.Get("Location") != "" {
+			x.header.Set("Location", form.redact(x.header.Get("Location")))
+		}
+	}
+}
+
 func (t *tokens) redact(err error, tok token) error {
 	if err == nil || tok.redact(err.Error()) == err.Error() {
 		return err

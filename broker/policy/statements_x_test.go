@@ -115,6 +115,21 @@ func TestX7_TheTokenIsInNoReason(t *testing.T) {
 	})
 }
 
+func TestX7_NoPartOfALongTokenIsInAReason(t *testing.T) {
+	secret := strings.Repeat("bearer/f3a9c1d7e5", 40)
+	in(t, func(c *config.PolicyServer) { c.TokenFile = file(t, secret+"\n") }, func(w *world) {
+		for _, fault := range []policysim.Fault{
+			policysim.Status(400, `{"message":"no `+secret+`"}`), policysim.Status(400, `{"message":"no `+strings.ReplaceAll(secret, "/", `\/`)+`"}`),
+			policysim.With(200, `{"result":"`+secret+`"}`), policysim.Redirect("https://x/" + secret),
+		} {
+			w.sim.Fail(fault)
+			if o := w.ask(bash); !o.Denied || strings.Contains(o.Cause+o.Next, "f3a9c1d7e5") {
+				t.Errorf("%+v", o)
+			}
+		}
+	})
+}
+
 func TestX8_AnswersAreBounded(t *testing.T) {
 	in(t, nil, func(w *world) {
 		for _, fault := range []policysim.Fault{policysim.Flood(), policysim.With(200, strings.Repeat(" ", maxAnswer)+`{"result":"POLICY_ACTION_ALLOW"}`), policysim.With(200, "", "X", strings.Repeat("x", 1<<20))} {
