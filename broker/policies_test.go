@@ -354,9 +354,6 @@ func TestM26_W12_Untrusted(t *testing.T) {
 		if p := f.lastPolicies()[0]; p.ID != "theirs" || p.Status != "skipped_untrusted" || p.Decision != decision || p.Exit != -1 {
 			t.Errorf("on record is %+v", p)
 		}
-		theirs.Missed = true // it was trusted, and what took its place isn't in force yet
-		s.set(mine, theirs)
-		f.expect(f.judged(f.call("Write", `{}`), results(allowed)), "policy_unavailable")
 		lax := mine
 		lax.Allows = true
 		s.set(lax)
@@ -364,6 +361,9 @@ func TestM26_W12_Untrusted(t *testing.T) {
 		if p := f.lastPolicies(); len(p) != 1 || p[0].Status != "changed" || p[0].Decision != "deny" {
 			t.Errorf("on record is %+v", p)
 		}
+		theirs.Missed = true // it was trusted, and what took its place isn't in force yet
+		s.set(mine, theirs)
+		f.expect(f.judged(f.call("Write", `{}`), results(allowed)), "policy_unavailable")
 		f.stop()
 	}
 }
