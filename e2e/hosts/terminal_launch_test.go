@@ -86,16 +86,26 @@ func argumentsAsDirect(t *testing.T, g *guarded) {
 }
 
 // TestLaunchTooLong: what the kernel takes of guard's arguments and not of the
-// client's, which are more, ends the launch with the kernel's limit.
+// client's, which are more, ends the launch with the kernel's limit. Pi gets hardly
+// more than guard itself.
 func TestLaunchTooLong(t *testing.T) {
-	g := newGuarded(t, "")
-	g.steps()
-	w := g.direct()
-	w.Client = "/bin/sh"
-	args := []string{"-c", `ulimit -s 4096; exec "$0" "$@"`, filepath.Join(g.bin, "guard"), "launch", "claude", "--", "-p", "go"}
-	long := strings.Repeat("x", 100_000)
-	o := w.runAs(append(args, append(slices.Repeat([]string{long}, 10), long[:45_000])...)...)
-	g.noSession(o, "limit_reached", "the kernel takes 1048576", "ulimit -s")
+	for runtime, args := range map[string][]string{"claude": {"-p", "go"}, "codex": {"exec", "go", "-i"}} {
+		t.Run(runtime, func(t *testing.T) {
+			g := newGuarded(t, "")
+			if runtime == "codex" {
+				g = newCodex(t, "")
+				g.codexSteps("")
+			} else {
+				g.steps()
+			}
+			w := *g.world
+			w.Client = "/bin/sh"
+			long := strings.Repeat("x", 100_000)
+			full := slices.Concat([]string{"-c", `ulimit -s 4096; exec "$0" "$@"`, filepath.Join(g.bin, "guard"), "launch", runtime, "--"},
+				args, slices.Repeat([]string{long}, 10), []string{long[:45_000]})
+			g.noSession(w.runAs(full...), "limit_reached", "the kernel takes 1048576", "ulimit -s")
+		})
+	}
 }
 
 // TestLaunchLeavesNothingBetween: the client has the very open files that guard
