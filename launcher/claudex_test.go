@@ -133,9 +133,11 @@ func TestT3_ClaudexLeavesLinksAlone(t *testing.T) {
 			link(t, f, settings, "dots/a.json")
 			link(t, f, ".claudex/dots/a.json", "../../store/real.json")
 			f.put(t, "store/real.json", "{}", 0o600)
-			if err := os.Chmod(filepath.Join(f.dir, ".claudex/dots"), 0o555); err != nil {
+			dots := filepath.Join(f.dir, ".claudex/dots")
+			if err := os.Chmod(dots, 0o555); err != nil {
 				t.Fatal(err)
 			}
+			t.Cleanup(func() { _ = os.Chmod(dots, 0o755) }) // or an ordinary user couldn't remove it
 		}, "symbolic link"},
 		{"a dangling link", func(t *testing.T, f fixture) { link(t, f, settings, "nowhere") }, "symbolic link"},
 		{"a loop", func(t *testing.T, f fixture) { link(t, f, settings, "settings.json") }, "too many"},
