@@ -90,8 +90,13 @@ func control(ctl wire.Control, body ...byte) string {
 	return string(wire.AppendRequest(nil, wire.Request{Kind: wire.KindControl, Control: text, Body: body}))
 }
 
+// register is the frame of a launcher in our directory, where all processes are.
 func register(runtime string) string {
-	return control(wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: runtime, Dir: "/", Command: "an attack", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}})
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(err)
+	}
+	return control(wire.Control{Verb: wire.VerbRegister, Register: &wire.Register{Runtime: runtime, Dir: dir, Command: "an attack", Hooks: wire.ProjectHooks{State: wire.ProjectAbsent}}})
 }
 
 func approve(session string) string {
