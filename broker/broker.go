@@ -78,6 +78,7 @@ type Broker struct {
 	turn        atomic.Uint32 // counts connections, see staggered
 	answered    atomic.Uint32 // counts the broker's own knocks that it has seen
 	most        int           // sessions, since memory was given back: sweep's own
+	room        int           // for garbage, in percent of what lives, as it was last set; the sweep's own
 	lock        *runLock
 	ended       *ended
 	endings     *endings

@@ -72,7 +72,18 @@ func (b *Broker) sweep(ctx context.Context) {
 
 // giveBack returns memory to the system once most of many sessions have ended:
 // by itself the runtime would do so in minutes, or never if nothing happens.
+//
+// Many sessions are kept with less room for garbage, at the price of time: ten
+// thousand have to fit into 64 MiB.
 func (b *Broker) giveBack(sessions int) {
+	room := 100
+	if sessions >= manySessions {
+		room = 50
+	}
+	if room != b.room {
+		b.room = room
+		debug.SetGCPercent(room)
+	}
 	b.most = max(b.most, sessions)
 	if b.most >= manySessions && sessions < b.most/4 {
 		b.most = sessions

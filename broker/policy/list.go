@@ -85,9 +85,10 @@ func (d *Definitions) members() map[string]*member {
 // addMember adds a project. Sessions that were launched with the same share one
 // line.
 func (a *listing) addMember(m *member, session string) {
-	s := wire.HookSource{Path: projectPath(m.dir), Identity: m.identity, Dir: m.dir, State: string(m.project.State), SHA256: m.digest}
-	if m.fault != nil {
-		s.Fault = m.fault.Error()
+	file := m.told()
+	s := wire.HookSource{Path: projectPath(m.dir), Identity: m.identity(), Dir: m.dir, State: string(file.project.State), SHA256: file.digest}
+	if file.fault != nil {
+		s.Fault = file.fault.Error()
 		s.State = cmp.Or(s.State, "unknown")
 	}
 	i := slices.IndexFunc(a.sources[1:], func(o wire.HookSource) bool {
@@ -95,7 +96,7 @@ func (a *listing) addMember(m *member, session string) {
 	}) + 1
 	if i == 0 {
 		i = len(a.sources)
-		a.add(s, m.file)
+		a.add(s, file.definitions)
 	}
 	if session != "" {
 		a.sources[i].Sessions = append(a.sources[i].Sessions, session)

@@ -44,16 +44,31 @@ type launch struct {
 	generation uint64
 }
 
-// member is a session with its project.
+// member is a session with its project. Most projects have no file, and ten
+// thousand sessions have to fit.
 type member struct {
-	dir, identity string
-	project       wire.ProjectHooks
-	digest        string // of the file's bytes
-	file          []hookfile.Definition
-	fault         error // why the file says nothing
+	dir  string
+	file *projectFile // nil: its launcher has said that there is none
 
 	mu    sync.Mutex
 	turns []*snapshot // the newest last
+}
+
+// projectFile is what a launcher has told of one.
+type projectFile struct {
+	project     wire.ProjectHooks
+	digest      string // of the file's bytes
+	definitions []hookfile.Definition
+	fault       error // why the file says nothing
+}
+
+func (m *member) identity() string { return hookfile.ProjectIdentity(m.dir) }
+
+func (m *member) told() projectFile {
+	if m.file == nil {
+		return projectFile{project: wire.ProjectHooks{State: wire.ProjectAbsent}}
+	}
+	return *m.file
 }
 
 // snapshot is what holds during one turn.
@@ -87,8 +102,12 @@ func (d *Definitions) Adopt(id string, generation uint64, dir string, project wi
 }
 
 func newMember(dir string, project wire.ProjectHooks, text []byte) *member {
-	m := &member{dir: dir, identity: hookfile.ProjectIdentity(dir), project: project}
-	m.file, m.digest, m.fault = readProject(dir, project, text)
+	m := &member{dir: dir}
+	if project.State == wire.ProjectAbsent && len(text) == 0 {
+		return m
+	}
+	m.file = &projectFile{project: project}
+	m.file.definitions, m.file.digest, m.file.fault = readProject(dir, project, text)
 	return m
 }
 
@@ -96,8 +115,6 @@ func newMember(dir string, project wire.ProjectHooks, text []byte) *member {
 func readProject(dir string, project wire.ProjectHooks, text []byte) ([]hookfile.Definition, string, error) {
 	path := projectPath(dir)
 	switch {
-	case project.State == wire.ProjectAbsent && len(text) == 0:
-		return nil, "", nil
 	case project.State == wire.ProjectUnreadable:
 		return nil, "", fmt.Errorf("%s: %s", path, project.Why)
 	case project.State != wire.ProjectRead:
@@ -182,17 +199,18 @@ func (d *Definitions) at(m *member, turn string, own bool) *snapshot {
 // take puts together what holds now: the user's definitions, the project's, and
 // those that only trust keeps.
 func (d *Definitions) take(m *member, turn string, now clock.Instant) *snapshot {
-	s := &snapshot{turn: turn, taken: now, fault: m.fault}
+	file, identity := m.told(), m.identity()
+	s := &snapshot{turn: turn, taken: now, fault: file.fault}
 	t := d.trust.Load()
 	user, fault := d.user.read()
 	if fault != nil {
 		s.fault = fault
 	}
 	s.entries = entries(user, hookfile.UserIdentity, t)
-	project := entries(m.file, m.identity, t)
-	for _, r := range t.of(m.identity) {
+	project := entries(file.definitions, identity, t)
+	for _, r := range t.of(identity) {
 		if !slices.ContainsFunc(project, func(e entry) bool { return e.key == r.Key() }) {
-			project = append(project, entry{Definition: r.Definition, key: r.Key(), identity: m.identity, trust: r})
+			project = append(project, entry{Definition: r.Definition, key: r.Key(), identity: identity, trust: r})
 		}
 	}
 	s.entries = slices.DeleteFunc(append(s.entries, project...), func(e entry) bool { return !e.inForce() })

@@ -64,7 +64,7 @@ type Session struct {
 	why      string // an operator's words for the last revocation
 	verdicts verdicts
 	notes    notes
-	limits   peer.Limits // the anchor's first, or higher ones since
+	limits   *peer.Limits // the anchor's first, or higher ones since; nil: nobody has asked
 }
 
 // Limited names a resource of which the anchor may have less than before; empty:
@@ -72,7 +72,11 @@ type Session struct {
 func (s *Session) Limited(now peer.Limits) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	less := now.Below(s.limits)
+	if s.limits == nil { // as of most sessions for ever: ten thousand have to fit
+		s.limits = &now
+		return ""
+	}
+	less := now.Below(*s.limits)
 	for i := range now {
 		s.limits[i] = max(s.limits[i], now[i])
 	}

@@ -98,6 +98,7 @@ func TestTenThousandSessions(t *testing.T) {
 	if listed != many {
 		t.Errorf("status lists %d sessions", listed)
 	}
+	t.Logf("%d KiB of that are its own, %d of files", b.status("RssAnon"), b.status("RssFile"))
 	if peak := b.status("VmHWM"); peak > maxRSS {
 		t.Errorf("the broker took %d KiB, at most %d", peak, maxRSS)
 	}
