@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -95,7 +97,9 @@ func TestKnockUnseen(t *testing.T) {
 
 // TestKnocksWhileTrusted: the broker knocks by itself.
 func TestKnocksWhileTrusted(t *testing.T) {
-	f := newFixture(t, nil)
+	ready := make(readyLog)
+	f := newFixture(t, nil, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(ready, nil)) })
+	<-ready // its own first test needs the socket too
 	s := f.verified()
 	f.must(os.Rename(f.opt.Paths.BrokerSocket, f.opt.Paths.BrokerSocket+".away"))
 	f.eventually("the lease is lowered", func() bool { return f.state(s.ID) == "UNVERIFIED" })
@@ -195,4 +199,14 @@ func TestUnprovedObservers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// readyLog is closed when the broker says that it is ready.
+type readyLog chan struct{}
+
+func (r readyLog) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("msg=ready")) {
+		close(r)
+	}
+	return len(line), nil
 }
