@@ -17,6 +17,7 @@ import (
 	"leaseguard.internal/internal/clock"
 	"leaseguard.internal/internal/config"
 	"leaseguard.internal/internal/policysim"
+	"leaseguard.internal/internal/testproc"
 )
 
 // TestServerIsVerified: only a server that the roots speak for is asked, whatever
@@ -38,8 +39,11 @@ func TestServerIsVerified(t *testing.T) {
 	ask := func(url string, roots *x509.CertPool) Opinion {
 		t.Helper()
 		e, err := NewEvaluator(config.PolicyServer{URL: url + policysim.Path, ConnectTimeout: time.Second, Budget: 3 * time.Second}, 0, clock.System{}, roots)
+		if err != nil && roots == nil {
+			testproc.Lacks(t, "needs the machine's own roots: "+err.Error())
+		}
 		if err != nil {
-			t.Skip(err) // a machine without roots
+			t.Fatal(err)
 		}
 		defer e.Close()
 		if e.http.Transport.(*http.Transport).Proxy != nil { // to this host no proxy would be asked anyway

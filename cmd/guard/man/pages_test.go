@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"leaseguard.internal/cmd/guard/cli"
+	"leaseguard.internal/internal/testproc"
 )
 
 const (
@@ -109,7 +110,7 @@ func TestReadersDontComplain(t *testing.T) {
 		}
 	}
 	if readers == 0 {
-		t.Skip("neither mandoc nor groff is here")
+		testproc.Lacks(t, "needs mandoc or groff")
 	}
 }
 
