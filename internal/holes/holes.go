@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 )
@@ -41,7 +42,9 @@ type Row struct {
 //go:embed holes.json
 var text []byte
 
-var rows = read(text)
+// rows are read when somebody asks for them: a guard that runs a call's policy
+// hooks never does, and a tool call waits for its start.
+var rows = sync.OnceValue(func() []Row { return read(text) })
 
 // read panics on a text that isn't understood: it is part of the program.
 func read(text []byte) []Row {
@@ -53,12 +56,12 @@ func read(text []byte) []Row {
 }
 
 // All returns every row.
-func All() []Row { return slices.Clone(rows) }
+func All() []Row { return slices.Clone(rows()) }
 
 // For returns the rows of a host's client of that version. One that nobody
 // measured has those of the measured one before it and of the one after it: each
 // row says which it was measured on. claudex is Claude, and has its holes too.
-func For(host, version string) []Row { return choose(rows, host, version) }
+func For(host, version string) []Row { return choose(rows(), host, version) }
 
 func choose(rows []Row, host, version string) []Row {
 	found := ofVersion(rows, host, version)
