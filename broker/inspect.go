@@ -60,7 +60,7 @@ func (b *Broker) takeCheckpoint(ctx context.Context, p peer.Peer, ctl wire.Contr
 		set.checkpoints.Forget(nobody + id)
 		r.Checkpoint = infos
 		if err == nil && len(infos) == 0 {
-			err = errors.New("no checkpoint came back")
+			err = errNoCheckpoint
 		}
 		if f := faultOf(ctl.VM, err); f != nil {
 			werr = wireError(verdict.Code(f.Code), "protecting", f.Object, f.Cause, f.Next)

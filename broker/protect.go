@@ -88,14 +88,17 @@ func (b *Broker) checkpoint(ctx context.Context, c *call, targets []catalog.Targ
 		Session: c.session.Key(), Lowered: c.lowerings, Call: newCallID(), Targets: targets,
 	})
 	c.checkpoints = infos // the known machines are protected even beside an unknown one
+	if err == nil && len(infos) == 0 {
+		err = errNoCheckpoint
+	}
 	if err != nil {
 		return b.checkpointRefused(c, targets, err)
 	}
-	if len(infos) == 0 {
-		return refuse(verdict.CheckpointFailed, "protecting", verdict.Object(targets[0].Name), "no checkpoint came back", "guard log")
-	}
 	return verdict.Verdict{Kind: verdict.Pass, Code: verdict.CheckpointConfirmed, Context: describe(infos)}
 }
+
+// errNoCheckpoint: the ZVM's side says that all went well, and shows nothing for it.
+var errNoCheckpoint = errors.New("no checkpoint came back")
 
 func withoutZVM(machine string) verdict.Verdict {
 	return refuse(verdict.CheckpointFailed, "protecting", verdict.Object(machine), noZVM, nextZVM)
@@ -108,14 +111,12 @@ const (
 )
 
 func (b *Broker) checkpointRefused(c *call, targets []catalog.Target, err error) verdict.Verdict {
-	var r *checkpoint.Refusal
-	if !errors.As(err, &r) || r.Code == "" {
-		return refuse(verdict.CheckpointFailed, "protecting", verdict.Object(targets[0].Name), err.Error(), "guard log")
+	f := faultOf(targets[0].Name, err)
+	code := verdict.Code(f.Code)
+	if code == verdict.VMUnknown {
+		return b.choose(c, c.set.config.Checkpoint.UnknownVM, code, f.Object, f.Cause, f.Next)
 	}
-	if r.Code == verdict.VMUnknown {
-		return b.choose(c, c.set.config.Checkpoint.UnknownVM, verdict.VMUnknown, r.Object, r.Cause, r.Next)
-	}
-	return refuse(r.Code, "protecting", r.Object, r.Cause, r.Next)
+	return refuse(code, "protecting", f.Object, f.Cause, f.Next)
 }
 
 // choose answers a row that the operator decides: ask, deny or allow. Asking
