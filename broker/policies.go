@@ -12,8 +12,7 @@ import (
 )
 
 // policies asks the policies that a call meets: hooks first, then the server.
-// final says that they deny it; nothing else that they say changes a verdict. A
-// session with neither pays for two comparisons.
+// final says that they deny it; nothing else that they say changes a verdict.
 func (b *Broker) policies(ctx context.Context, c *call) (v verdict.Verdict, final bool) {
 	if b.hooks == nil && c.set.server == nil {
 		return verdict.Verdict{}, false
@@ -25,8 +24,6 @@ func (b *Broker) policies(ctx context.Context, c *call) (v verdict.Verdict, fina
 		}
 	}
 	if c.set.server != nil {
-		ctx, cancel := context.WithTimeout(ctx, b.left(c))
-		defer cancel()
 		return b.askServer(ctx, c, q)
 	}
 	return verdict.Verdict{}, false
@@ -34,10 +31,11 @@ func (b *Broker) policies(ctx context.Context, c *call) (v verdict.Verdict, fina
 
 // question is what policies are told of the call.
 func (c *call) question() policy.Call {
-	s := c.session
+	s, ev := c.session, c.event
+	ev.Model = cmp.Or(ev.Model, s.Model())
 	return policy.Call{
 		Session: s.ID, Generation: s.Generation, UID: s.UID, Runtime: s.Runtime, Dir: s.Dir,
-		Host: c.host, Own: c.own, Mutator: c.class == classMutator, Event: c.event,
+		Host: c.host, Own: c.own, Mutator: c.class == classMutator, Event: ev,
 	}
 }
 

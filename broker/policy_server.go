@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -24,12 +23,12 @@ const (
 // had been answered.
 const codeResult = "result_judged"
 
-// askServer asks the policy server, as long as somebody waits for the answer.
+// askServer asks the policy server, as long as there is time and somebody waits for
+// the answer.
 func (b *Broker) askServer(ctx context.Context, c *call, q policy.Call) (verdict.Verdict, bool) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, b.left(c))
 	defer cancel()
 	defer c.conn.CancelOnHangup(cancel)()
-	q.Event.Model = cmp.Or(q.Event.Model, c.session.Model())
 	return c.serverRow(c.set.server.Judge(ctx, q))
 }
 
@@ -37,8 +36,6 @@ func (b *Broker) askServer(ctx context.Context, c *call, q policy.Call) (verdict
 // of a proof goes to a model of guard's own.
 func (b *Broker) promptRow(ctx context.Context, c *call) verdict.Verdict {
 	if c.set.server != nil && c.session.Launched() {
-		ctx, cancel := context.WithTimeout(ctx, b.left(c))
-		defer cancel()
 		if v, final := b.askServer(ctx, c, c.question()); final {
 			return v
 		}
@@ -61,7 +58,6 @@ func (b *Broker) seen(ctx context.Context, c *call) verdict.Verdict {
 		return v
 	}
 	q := c.question()
-	q.Event.Model = cmp.Or(q.Event.Model, c.session.Model())
 	r := b.sessionEvent(c.session, codeResult, "")
 	r.Tool, r.ToolUse, r.HostSession, r.HookEvent = c.event.Tool, c.event.ToolUse, c.event.HostSession, c.event.Name
 	done, left := make(chan policy.Opinion), make(chan struct{})
