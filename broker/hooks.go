@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -174,28 +175,17 @@ func sendJob(c *call, job wire.HookJob) error {
 // reads. docs/policy.md says what each field is for which host.
 func hookLine(c *call) (before, after []byte) {
 	ev := &c.event
-	turn := ev.Turn
-	if turn == "" {
-		turn = ev.HostSession
-	}
-	agent, cwd, mode, origin := ev.Agent, ev.Cwd, ev.Mode, "provider"
+	agent, mode, origin := ev.Agent, ev.Mode, "provider"
 	if c.host == wire.HostPi { // its mode is how it is driven, and its agent the call that made this one
 		mode = ""
 		if agent != "" {
 			origin, agent = "code_mode", ""
 		}
 	}
-	if agent == "" {
-		agent = turn
-	}
-	if cwd == "" {
-		cwd = c.session.Dir
-	}
-	if mode == "" {
-		mode = "default"
-	}
+	turn := cmp.Or(ev.Turn, ev.HostSession)
 	return wire.HookInput{
-		Session: ev.HostSession, Turn: turn, Run: agent, ToolUse: ev.ToolUse, Tool: ev.Tool, Cwd: cwd, Mode: mode, Origin: origin,
+		Session: ev.HostSession, Turn: turn, Run: cmp.Or(agent, turn), ToolUse: ev.ToolUse, Tool: ev.Tool,
+		Cwd: cmp.Or(ev.Cwd, c.session.Dir), Mode: cmp.Or(mode, "default"), Origin: origin,
 	}.Around()
 }
 

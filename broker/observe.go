@@ -27,10 +27,9 @@ func (b *Broker) seeDirectory(s *session.Session) {
 	// the file system, which may be the session's own and never answer.
 	held, heldErr := s.Anchor.CwdFile()
 	named, namedErr := lookup.Named(cwd)
-	if heldErr == nil && namedErr == nil && held == named {
-		return
+	if heldErr != nil || namedErr != nil || held != named {
+		b.lower(s, lease.Observed, "the runtime's working directory is gone")
 	}
-	b.lower(s, lease.Observed, "the runtime's working directory is gone")
 }
 
 // endRuntime kills a session's anchor for a reason that is recorded.

@@ -19,7 +19,7 @@ type settings struct {
 	checkpoints Checkpoints   // nil: no ZVM is configured, and no mutator can pass
 	operators   named         // of identity.operators
 	server      policy.Server // nil: none is configured
-	close       func()        // ends checkpoints
+	close       func()        // ends both
 }
 
 func newSettings(l Loaded, read time.Time) (*settings, error) {
