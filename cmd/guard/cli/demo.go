@@ -40,7 +40,8 @@ allows sessions of root for itself alone.`,
 				}
 				return n, err
 			})
-			opt := demo.Options{Out: out, Env: c.Env, Paint: c.verdictColour}
+			paint := func(verdict string) string { return c.paint(verdictColour(verdict), verdict) }
+			opt := demo.Options{Out: out, Env: c.Env, Paint: paint}
 			if asJSON {
 				opt.Out = nil
 			}
@@ -63,9 +64,4 @@ allows sessions of root for itself alone.`,
 		RunE: run(func(*cobra.Command, []string) error { return sandbox.Serve(c.Stdin, c.Stdout) }),
 	})
 	return cmd
-}
-
-// verdictColour paints a verdict as the log does.
-func (c Command) verdictColour(verdict string) string {
-	return c.paint(map[string]colour{"pass": green, "ask": yellow, "deny": red}[verdict], verdict)
 }

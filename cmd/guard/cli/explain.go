@@ -158,13 +158,3 @@ func (c Command) answerRows(a wire.Foreseen) [][]cell {
 	}
 	return rows
 }
-
-func verdictColour(v string) colour {
-	switch v {
-	case verdict.Pass.String():
-		return green
-	case verdict.Ask.String():
-		return yellow
-	}
-	return red
-}

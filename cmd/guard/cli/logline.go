@@ -79,12 +79,20 @@ func logWord(r audit.Record) (string, colour) {
 		return "ALARM", red
 	case r.Event != audit.EventVerdict:
 		return verdict.Clean(string(r.Event)), faint
-	case r.Verdict == verdict.Pass.String():
-		return "pass", green
-	case r.Verdict == verdict.Ask.String():
-		return "ask", yellow
+	case r.Verdict == verdict.Pass.String() || r.Verdict == verdict.Ask.String():
+		return r.Verdict, verdictColour(r.Verdict)
 	}
 	return "deny", red
+}
+
+func verdictColour(v string) colour {
+	switch v {
+	case verdict.Pass.String():
+		return green
+	case verdict.Ask.String():
+		return yellow
+	}
+	return red
 }
 
 // logReason is a reason's cause: what comes before it stands in the line already,
