@@ -60,7 +60,7 @@ var policies = []mutant{
 	},
 	{
 		name: "policy-one-file-for-both", breaks: "a project's fault leaves the user's hooks running",
-		file: "broker/policy/snapshot.go", old: `	s.entries = entries(user, hookfile.UserIdentity, t)`, new: `	if m.fault == nil {
+		file: "broker/policy/snapshot.go", old: `	s.entries = entries(user, hookfile.UserIdentity, t)`, new: `	if file.fault == nil {
 		s.entries = entries(user, hookfile.UserIdentity, t)
 	}`,
 		pkg: "./broker/policy", test: "TestW2_OneFileDoesntTakeTheOtherAway", slow: true,
