@@ -109,6 +109,13 @@ type Limits struct {
 
 // Default is the configuration of a missing file.
 func Default() *Config {
+	c := defaults()
+	c.ZVM, c.PolicyServer = nil, nil // there are none before their tables
+	return c
+}
+
+// defaults has every table.
+func defaults() *Config {
 	p := &place{c: &Config{ZVM: new(ZVM), PolicyServer: new(PolicyServer)}, tool: new(catalog.Entry)}
 	for _, k := range keys {
 		if k.def == "" || k.set == nil {
@@ -118,7 +125,6 @@ func Default() *Config {
 			panic(fmt.Sprintf("default of %s: %v", k.name, err)) // held by a test
 		}
 	}
-	p.c.ZVM, p.c.PolicyServer = nil, nil // there are none before their tables
 	return p.c
 }
 

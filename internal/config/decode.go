@@ -37,7 +37,7 @@ func (d *document) fill(p *place, t *table) {
 	case "zvm":
 		p.c.ZVM = &ZVM{}
 	case policyServer:
-		p.c.PolicyServer = defaultPolicyServer()
+		p.c.PolicyServer = defaults().PolicyServer
 	case toolTable:
 		p.tool = &catalog.Entry{Line: t.line, VMKind: catalog.ByName}
 		defer func() { p.c.Tools = append(p.c.Tools, *p.tool) }()

@@ -41,19 +41,6 @@ func (s PolicyServer) Token(uid uint32) (string, error) {
 	return oneLine(b, key, s.TokenFile)
 }
 
-// defaultPolicyServer is the table with nothing in it.
-func defaultPolicyServer() *PolicyServer {
-	p := &place{c: &Config{PolicyServer: new(PolicyServer)}}
-	for _, k := range keys {
-		if table, _ := k.split(); table == policyServer && k.def != "" {
-			if err := k.set(p, k.defaultValue()); err != nil {
-				panic(fmt.Sprintf("default of %s: %v", k.name, err)) // held by a test
-			}
-		}
-	}
-	return p.c.PolicyServer
-}
-
 func policyURL(p *place, v value) error {
 	s, err := v.str()
 	if err != nil {

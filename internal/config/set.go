@@ -210,7 +210,7 @@ func credentialName(p *place, v value) error {
 	if err != nil {
 		return err
 	}
-	if s == "." || s == ".." || len(s) > 255 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '/' }) {
+	if s == "." || s == ".." || len(s) > 255 || strings.Contains(s, "/") || !graphic(s) {
 		return fmt.Errorf(`%v is no name of a credential; write the NAME of LoadCredential=NAME:FILE in the unit`, v)
 	}
 	p.c.ZVM.Credential = s
