@@ -2,7 +2,7 @@ package runtime
 
 import (
 	"regexp"
-	"slices"
+	"strings"
 
 	"leaseguard.internal/internal/verdict"
 )
@@ -19,6 +19,7 @@ var CodexProgram = Program{
 	Name:    "codex",
 	Beside:  []string{"node_modules/@openai/codex-linux-*/vendor/*/bin/codex", "vendor/*/bin/codex"},
 	Install: "npm install -g @openai/codex@" + CodexTested,
+	Oldest:  CodexOldest, Tested: CodexTested, Older: "what hooks of versions before " + CodexOldest + " miss was never measured",
 }
 
 // codexVersion is all that codex --version prints.
@@ -44,16 +45,5 @@ func CheckCodexVersion(path, line string) (warning string, err error) {
 	if m == nil {
 		return "", refuse(verdict.WiringUnproved, "asking for its version", path, "it answers "+verdict.Object(line)+", which is not Codex's", "guard launch codex --client FILE, with Codex's own program")
 	}
-	have, text := numbers(m[1:]), m[1]+"."+m[2]+"."+m[3]
-	of := func(version string) []int {
-		return numbers(codexVersion.FindStringSubmatch("codex-cli " + version)[1:])
-	}
-	switch {
-	case slices.Compare(have, of(CodexOldest)) < 0:
-		return "", refuse(verdict.ClientTooOld, "launching", path,
-			"it is version "+text+", and what hooks of versions before "+CodexOldest+" miss was never measured", CodexProgram.Install)
-	case slices.Compare(have, of(CodexTested)) > 0:
-		return "codex " + text + " is newer than " + CodexTested + ", the newest that guard was tested with; its gate is proved before it starts", nil
-	}
-	return "", nil
+	return CodexProgram.judge(path, strings.Join(m[1:], "."))
 }

@@ -25,6 +25,9 @@ type Program struct {
 	Beside  []string // patterns, relative to the directories above a shim
 	Install string   // the command that gets it
 
+	Oldest, Tested string // the first version that may be launched, and the newest that the whole suite runs with
+	Older          string // why one before Oldest is refused
+
 	// Script tells the runtime's own script, where it is one; nil: it is a native
 	// program.
 	Script func(path string) bool

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -32,7 +31,8 @@ var PiProgram = Program{
 	Name:    "pi",
 	Beside:  []string{"lib/node_modules/" + piPackage + "/dist/bundle/cli.js", "node_modules/" + piPackage + "/dist/bundle/cli.js"},
 	Install: "npm install -g " + piPackage + "@" + PiTested,
-	Script:  isPi,
+	Oldest:  PiOldest, Tested: PiTested, Older: "guard knows Pi from " + PiOldest + " on",
+	Script: isPi,
 }
 
 // Pi is Pi's script and the node that runs it, both held open.
@@ -94,23 +94,14 @@ func (p *Pi) Check() error {
 // CheckVersion judges Pi's version. The warning is for one that nobody tested
 // with guard yet.
 func (p *Pi) CheckVersion() (warning string, err error) {
-	m := piVersions.FindStringSubmatch(p.Version)
-	switch {
-	case m == nil:
+	if !piVersions.MatchString(p.Version) {
 		return "", refuse(verdict.WiringUnproved, "finding the version of", p.Script.Path, "its package.json says "+verdict.Object(p.Version), PiProgram.Install)
-	case slices.Compare(numbers(m[1:]), piNumbers(PiOldest)) < 0:
-		return "", refuse(verdict.ClientTooOld, "launching", p.Script.Path,
-			"it is version "+p.Version+", and guard knows Pi from "+PiOldest+" on", PiProgram.Install)
-	case slices.Compare(numbers(m[1:]), piNumbers(PiTested)) > 0:
-		return "pi " + p.Version + " is newer than " + PiTested + ", the newest that guard was tested with; its gate is proved before it starts", nil
 	}
-	return "", nil
+	return PiProgram.judge(p.Script.Path, p.Version)
 }
 
 // piVersions is how Pi writes its version.
-var piVersions = regexp.MustCompile(`^([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})(?:-[0-9A-Za-z.-]+)?$`)
-
-func piNumbers(version string) []int { return numbers(piVersions.FindStringSubmatch(version)[1:]) }
+var piVersions = regexp.MustCompile(`^[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}(?:-[0-9A-Za-z.-]+)?$`)
 
 // isPi tells Pi's own script: node runs it, and it lies in Pi's package, under
 // whatever name a link has.

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"leaseguard.internal/internal/verdict"
 )
@@ -20,6 +21,7 @@ var ClaudeProgram = Program{
 	Local:   ".claude/local/claude",
 	Beside:  []string{"node_modules/@anthropic-ai/claude-code-linux-*/claude"},
 	Install: "npm install -g @anthropic-ai/claude-code@" + Tested,
+	Oldest:  Oldest, Tested: Tested, Older: "before " + Oldest + " a gate that can't be started lets the tool run",
 }
 
 // versionLine is all that claude --version prints.
@@ -32,14 +34,17 @@ func CheckVersion(path, line string) (warning string, err error) {
 	if m == nil {
 		return "", refuse(verdict.WiringUnproved, "asking for its version", path, "it answers "+verdict.Object(line)+", which is not Claude's", "guard launch claude --client FILE, with Claude Code's own program")
 	}
-	have := numbers(m[1:])
-	text := m[1] + "." + m[2] + "." + m[3]
+	return ClaudeProgram.judge(path, strings.Join(m[1:], "."))
+}
+
+// judge says what a version is worth that has passed the pattern of its client.
+func (p Program) judge(path, version string) (warning string, err error) {
+	have := numbers(version)
 	switch {
-	case slices.Compare(have, parts(Oldest)) < 0:
-		return "", refuse(verdict.ClientTooOld, "launching", path,
-			"it is version "+text+", and before "+Oldest+" a gate that can't be started lets the tool run", ClaudeProgram.Install)
-	case slices.Compare(have, parts(Tested)) > 0:
-		return "claude " + text + " is newer than " + Tested + ", the newest that guard was tested with; its gate is proved before it starts", nil
+	case slices.Compare(have, numbers(p.Oldest)) < 0:
+		return "", refuse(verdict.ClientTooOld, "launching", path, "it is version "+version+", and "+p.Older, p.Install)
+	case slices.Compare(have, numbers(p.Tested)) > 0:
+		return p.Name + " " + version + " is newer than " + p.Tested + ", the newest that guard was tested with; its gate is proved before it starts", nil
 	}
 	return "", nil
 }
@@ -60,14 +65,13 @@ func AgentVersion(header string) string {
 	return ""
 }
 
-func parts(version string) []int {
-	return numbers(versionLine.FindStringSubmatch(version + " (Claude Code)")[1:])
-}
-
-func numbers(texts []string) []int {
-	all := make([]int, len(texts))
-	for i, t := range texts {
-		all[i], _ = strconv.Atoi(t) // the pattern allows nothing else
+// numbers are those of a version, without what may stand behind a dash.
+func numbers(version string) []int {
+	version, _, _ = strings.Cut(version, "-")
+	var all []int
+	for text := range strings.SplitSeq(version, ".") {
+		n, _ := strconv.Atoi(text) // the patterns allow nothing else
+		all = append(all, n)
 	}
 	return all
 }
