@@ -121,6 +121,13 @@ func New(entries []Entry) (*Catalog, error) {
 	return c, nil
 }
 
+// Covers says whether an entry with that Match is about a tool, or would be if no
+// better one were.
+func Covers(match, tool string) bool {
+	text, isPrefix := strings.CutSuffix(match, "*")
+	return match == tool || isPrefix && strings.HasPrefix(tool, text)
+}
+
 // Find returns the entry of a tool.
 func (c *Catalog) Find(tool string) (Entry, bool) {
 	if c == nil {

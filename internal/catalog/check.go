@@ -72,9 +72,8 @@ func (e *Entry) checkClass() *Error {
 }
 
 func (e *Entry) coversBuiltin() (string, bool) {
-	text, isPrefix := strings.CutSuffix(e.Match, "*")
 	for _, tool := range changesSelf {
-		if tool == e.Match || isPrefix && strings.HasPrefix(tool, text) {
+		if Covers(e.Match, tool) {
 			return tool, true
 		}
 	}

@@ -122,7 +122,7 @@ func (k *checking) fits(e catalog.Entry, builtins []Builtin) {
 	if len(servers) > 1 && strings.HasSuffix(e.Match, "*") {
 		k.find(Ambiguous, "", e, "the prefix is for tools of several servers (%s); write one entry for each", strings.Join(servers, ", "))
 	}
-	if len(servers) > 0 || slices.ContainsFunc(builtins, func(b Builtin) bool { return covers(e.Match, b.Tool) }) {
+	if len(servers) > 0 || slices.ContainsFunc(builtins, func(b Builtin) bool { return catalog.Covers(e.Match, b.Tool) }) {
 		return
 	}
 	for server, whole := range k.servers {
@@ -138,7 +138,7 @@ func (k *checking) fits(e catalog.Entry, builtins []Builtin) {
 func (k *checking) own(e catalog.Entry, builtins []Builtin) {
 	var idle, caught []string
 	for _, b := range builtins {
-		if !covers(e.Match, b.Tool) {
+		if !catalog.Covers(e.Match, b.Tool) {
 			continue
 		}
 		name := b.Tool + " (" + b.Host + ")"

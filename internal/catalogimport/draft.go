@@ -74,7 +74,7 @@ func (d *drafting) entry(match string, e catalog.Entry) *Drafted {
 		case h.Match == match:
 			d.leave("%s: guard.toml lists it already, as %s, at line %d", verdict.Object(match), h.Class, h.Line)
 			return nil
-		case covers(h.Match, match):
+		case catalog.Covers(h.Match, match):
 			made.because("guard.toml covers it by %s, %s, at line %d; this entry would beat that.", verdict.Object(h.Match), h.Class, h.Line)
 		}
 	}
@@ -209,7 +209,7 @@ func (d *drafting) takenIn(match string, t Tool) bool {
 func (d *drafting) prefix(match string) *Drafted {
 	var best *Drafted
 	for _, p := range d.prefixes {
-		if covers(p.Match, match) && (best == nil || len(p.Match) > len(best.Match)) {
+		if catalog.Covers(p.Match, match) && (best == nil || len(p.Match) > len(best.Match)) {
 			best = p
 		}
 	}

@@ -3,6 +3,7 @@ package catalogimport
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,7 +31,7 @@ type Arg struct{ Tool, Path string }
 // Everything else is left, and said.
 func readGuard(fields map[string][]byte) (*Guard, error) {
 	g := &Guard{}
-	for _, key := range sortedKeys(fields) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		value := jsontext.Value(fields[key])
 		var err error
 		switch {
@@ -64,7 +65,7 @@ func (g *Guard) eachTool(value []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(tools) {
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
 		if string(tools[name]) == "null" {
 			continue
 		}
@@ -102,7 +103,7 @@ func (g *Guard) eachArg(value []byte) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range sortedKeys(args) {
+	for _, name := range slices.Sorted(maps.Keys(args)) {
 		g.tool(name, map[string][]byte{"vm_arg": args[name]})
 	}
 	return nil
@@ -110,7 +111,7 @@ func (g *Guard) eachArg(value []byte) error {
 
 // tool takes over what is said of one tool.
 func (g *Guard) tool(name string, fields map[string][]byte) {
-	for _, key := range sortedKeys(fields) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		if key != "vm_arg" {
 			g.leave("%s of the tool %s: guard.toml has no such key, or another meaning for it", verdict.Object(key), verdict.Object(name))
 			continue
@@ -149,13 +150,4 @@ func texts(value []byte) ([]string, error) {
 		out = append(out, string(text))
 	}
 	return out, nil
-}
-
-func sortedKeys(fields map[string][]byte) []string {
-	keys := make([]string, 0, len(fields))
-	for key := range fields {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

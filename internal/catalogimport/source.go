@@ -22,7 +22,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -160,12 +159,6 @@ func (s *Source) readList(fields map[string][]byte) error {
 
 // full is the name by which hosts ask for a tool of a server.
 func full(server, tool string) string { return "mcp__" + server + "__" + tool }
-
-// covers says whether an entry is about a tool, or would be if no better one were.
-func covers(match, tool string) bool {
-	text, isPrefix := strings.CutSuffix(match, "*")
-	return match == tool || isPrefix && strings.HasPrefix(tool, text)
-}
 
 // sound says whether an entry can stand in guard.toml, and what is wrong with it.
 func sound(e catalog.Entry) error {
