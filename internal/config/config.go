@@ -118,7 +118,7 @@ func Default() *Config {
 func defaults() *Config {
 	p := &place{c: &Config{ZVM: new(ZVM), PolicyServer: new(PolicyServer)}, tool: new(catalog.Entry)}
 	for _, k := range keys {
-		if k.def == "" || k.set == nil {
+		if k.def == "" {
 			continue
 		}
 		if err := k.set(p, k.defaultValue()); err != nil {

@@ -47,26 +47,10 @@ func (d *document) fill(p *place, t *table) {
 		if !ok {
 			continue // read has refused it
 		}
-		if err := k.apply(p, e.val); err != nil {
+		if err := k.set(p, e.val); err != nil {
 			d.fault(e.line, k.name, "%v", err)
 		}
 	}
-}
-
-// apply sets one key.
-func (k key) apply(p *place, v value) error {
-	if k.later {
-		if k.def == "" {
-			return errors.New("not in this version; remove the key")
-		}
-		if !v.equal(k.defaultValue()) {
-			return errors.New("not in this version; write its default, " + k.def + ", or remove the key")
-		}
-	}
-	if k.set == nil {
-		return nil
-	}
-	return k.set(p, v)
 }
 
 // checkTools has the catalog judge all entries.

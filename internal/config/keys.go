@@ -18,7 +18,6 @@ type key struct {
 	def     string // the default as the file would have it; "" when there is none
 	example string // shown by the template when there is no default
 	about   string // one line for the template
-	later   bool   // its feature isn't there yet: only the default is accepted
 	set     func(*place, value) error
 }
 

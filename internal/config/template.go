@@ -56,11 +56,7 @@ func Template(a Answers) []byte {
 		if v, ok := given[k.name]; ok {
 			mark, text = "", v
 		}
-		note := ""
-		if k.later {
-			note = " (not in this version)"
-		}
-		fmt.Fprintf(&b, "# %s%s\n%s%s = %s\n", k.about, note, mark, name, text)
+		fmt.Fprintf(&b, "# %s\n%s%s = %s\n", k.about, mark, name, text)
 	}
 	return []byte(b.String())
 }

@@ -57,19 +57,6 @@ func (v value) String() string {
 	}
 }
 
-// equal reports whether two values are written alike.
-func (v value) equal(w value) bool {
-	if v.kind != w.kind || v.text != w.text || len(v.list) != len(w.list) {
-		return false
-	}
-	for i := range v.list {
-		if !v.list[i].equal(w.list[i]) {
-			return false
-		}
-	}
-	return v.kind != unstable.InlineTable || len(v.list) == 0
-}
-
 func (v value) str() (string, error) {
 	if v.kind != unstable.String {
 		return "", fmt.Errorf("want a string, got %v; write it in double quotes", v)
