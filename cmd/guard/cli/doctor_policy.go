@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 
 	"leaseguard.internal/internal/hookfile"
 	"leaseguard.internal/internal/hookrun"
@@ -71,7 +70,7 @@ func (d *doctor) policyHook(def wire.HookDefinition, skip bool) (good bool) {
 	switch {
 	case err != nil:
 		d.warned("policies", name+": what it runs can't be looked at: "+verdict.Clean(err.Error()), "put the program back; or: guard hooks revoke "+bare(def.ID))
-	case !slices.Equal(files, def.Trust.Files):
+	case !wire.SameFiles(files, def.Trust.Files):
 		d.fail("policies", name+": what it runs has changed since it was trusted, so that calls that it matches are denied", fix)
 	default:
 		return true

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"leaseguard.internal/internal/config"
+	"leaseguard.internal/internal/hookrun"
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/wire"
 )
@@ -46,5 +49,41 @@ func TestDoctorPolicyServer(t *testing.T) {
 	d.zvm()
 	if diff := cmp.Diff("policies unknown", statesOf(t, d)[0]); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDoctorPolicyHook: what counts are the bytes, not when they were put there.
+func TestDoctorPolicyHook(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "hook")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files, err := hookrun.Digest(program, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := func(stamp, sum string) *wire.HookTrust {
+		return &wire.HookTrust{Files: []wire.HookFile{{Arg: files[0].Arg, SHA256: sum, Stamp: stamp}}}
+	}
+	tests := []struct {
+		name    string
+		command string
+		trust   *wire.HookTrust
+		want    []string
+	}{
+		{"as it was trusted", program, trusted(files[0].Stamp, files[0].SHA256), nil},
+		{"the same bytes, put there again", program, trusted("another", files[0].SHA256), nil},
+		{"other bytes", program, trusted(files[0].Stamp, "00"), []string{"policies fail"}},
+		{"gone", program + "x", trusted("", files[0].SHA256), []string{"policies warn"}},
+		{"not trusted", program, nil, []string{"policies warn"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := newDoctor(t)
+			good := d.policyHook(wire.HookDefinition{ID: "h", Command: tt.command, Trust: tt.trust}, false)
+			if diff := cmp.Diff(tt.want, statesOf(t, d)); diff != "" || good != (tt.want == nil) {
+				t.Errorf("good %v, %s", good, diff)
+			}
+		})
 	}
 }
