@@ -77,18 +77,8 @@ func TestAttack29_ToolOfCodexFakesHook(t *testing.T) {
 		anchor, tool, id := w.startCodex()
 		ask, ran := bashCall("PreToolUse", "call_1"), bashCall("PostToolUse", "call_9")
 		denied := func(o testproc.Output) { w.expectCode(o, "lease_unverified") }
-		becomes := func(p *testproc.Proc, argv []string) {
-			before := w.find(id).Calls
-			p.BecomeWith(false, ask, argv...)
-			w.eventually("its call is judged", func() bool { return w.find(id).Calls > before })
-		}
-		orphaned := func() *testproc.Proc {
-			middle := w.codexTool(anchor)
-			orphan := middle.Spawn(false, true)
-			middle.Kill()
-			middle.Reap(anchor)
-			return orphan
-		}
+		becomes := func(p *testproc.Proc, argv []string) { w.becomes(id, p, ask, argv) }
+		orphaned := func() *testproc.Proc { return orphan(w.codexTool(anchor), anchor) }
 		frame := func(body string) string {
 			return string(wire.AppendRequest(nil, wire.Request{Kind: wire.KindEvent, Host: wire.HostCodex, Role: wire.RoleDecide, Peer: uint32(anchor.PID), Body: []byte(body)}))
 		}
@@ -123,13 +113,7 @@ func TestAttack29_ToolOfCodexFakesHook(t *testing.T) {
 			},
 		} {
 			fake()
-			s := w.find(id)
-			if s.GateSeen || s.Alarm != "" {
-				t.Fatalf("%s: gate seen %v, alarm %q", name, s.GateSeen, s.Alarm)
-			}
-			if res := w.operate(wire.Control{Verb: wire.VerbApprove, Session: id, Documents: documents}); res.Error == nil || res.Error.Code != "gate_unseen" {
-				t.Fatalf("%s: approved without the host: %+v", name, res)
-			}
+			w.unseen(id, name)
 		}
 		denied(anchor.Run(true, ask, w.hook("decide")...))
 		w.approve(id) // it was the host itself

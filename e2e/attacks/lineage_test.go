@@ -205,18 +205,8 @@ func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 		anchor := w.Start()
 		anchor.Subreaper()
 		id := w.session(anchor, "claude")
-		orphaned := func() *testproc.Proc {
-			middle := anchor.Spawn(false, false)
-			orphan := middle.Spawn(false, true)
-			middle.Kill()
-			middle.Reap(anchor)
-			return orphan
-		}
-		becomes := func(p *testproc.Proc, body, role string) {
-			before := w.find(id).Calls
-			p.BecomeWith(false, body, w.gate(role)...)
-			w.eventually("its call is judged", func() bool { return w.find(id).Calls > before })
-		}
+		orphaned := func() *testproc.Proc { return orphan(anchor.Spawn(false, false), anchor) }
+		becomes := func(p *testproc.Proc, body, role string) { w.becomes(id, p, body, w.gate(role)) }
 		orphan, tool := orphaned(), anchor.Spawn(false, true)
 		read, post := payload("PreToolUse", "Read"), payload("PostToolUse", "Write")
 		fakes := map[string]func(){
@@ -238,19 +228,42 @@ func TestAttack28_OrphanFakesHostEvent(t *testing.T) {
 		}
 		for name, fake := range fakes {
 			fake()
-			s := w.find(id)
-			if s.GateSeen || s.Alarm != "" {
-				t.Fatalf("%s: gate seen %v, alarm %q", name, s.GateSeen, s.Alarm)
-			}
-			if res := w.operate(wire.Control{Verb: wire.VerbApprove, Session: id, Documents: documents}); res.Error == nil || res.Error.Code != "gate_unseen" {
-				t.Fatalf("%s: approved without the host: %+v", name, res)
-			}
+			w.unseen(id, name)
 		}
 		w.T = t
 		w.is(reply(anchor.Run(false, read, w.gate("decide")...)), "pass")
 		w.approve(id) // it was the host itself
 		w.expect(anchor, "Write", "pass")
 	})
+}
+
+// orphan is a child of a process that has ended by now, under whom that was.
+func orphan(middle, anchor *testproc.Proc) *testproc.Proc {
+	child := middle.Spawn(false, true)
+	middle.Kill()
+	middle.Reap(anchor)
+	return child
+}
+
+// becomes makes p a program that asks about a call of a session, and waits until
+// that was judged.
+func (w *world) becomes(id string, p *testproc.Proc, stdin string, argv []string) {
+	w.T.Helper()
+	before := w.find(id).Calls
+	p.BecomeWith(false, stdin, argv...)
+	w.eventually("its call is judged", func() bool { return w.find(id).Calls > before })
+}
+
+// unseen demands that after a fake the session is as one whose host was never
+// heard.
+func (w *world) unseen(id, fake string) {
+	w.T.Helper()
+	if s := w.find(id); s.GateSeen || s.Alarm != "" {
+		w.T.Fatalf("%s: gate seen %v, alarm %q", fake, s.GateSeen, s.Alarm)
+	}
+	if res := w.operate(wire.Control{Verb: wire.VerbApprove, Session: id, Documents: documents}); res.Error == nil || res.Error.Code != "gate_unseen" {
+		w.T.Fatalf("%s: approved without the host: %+v", fake, res)
+	}
 }
 
 // TestAttack28_ParentEndsUnderTheGate: a tool makes a socket pair, starts the gate

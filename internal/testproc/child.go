@@ -108,9 +108,10 @@ func (s *self) act(o order) error {
 		s.calm()
 		return nil
 	case "line":
-		return line(o.Text)
+		return line(o.N)
 	case "close":
-		return closeNumber(o.Text)
+		_ = unix.Close(o.N)
+		return nil
 	case "leader":
 		leader <- struct{}{}
 		return nil
