@@ -114,8 +114,9 @@ func replace(path, text string) error {
 	return nil
 }
 
-// ownPrograms gives a world copies of guard's programs, to be broken.
-func (g *guarded) ownPrograms() {
+// ownPrograms gives a world copies of guard's programs, of which the gate is to be
+// broken.
+func (g *guarded) ownPrograms() (gate string) {
 	g.t.Helper()
 	own := filepath.Join(g.Dir, "own")
 	must(g.t, os.Mkdir(own, 0o755))
@@ -125,4 +126,5 @@ func (g *guarded) ownPrograms() {
 		must(g.t, os.WriteFile(filepath.Join(own, program), text, 0o755))
 	}
 	g.bin = own
+	return filepath.Join(own, "guard-gate")
 }

@@ -31,8 +31,7 @@ func TestAttackProof(t *testing.T) {
 			t.Parallel()
 			closed("claude", "a gate that "+c.name, "another program in the gate's place "+c.name, "the proof wants this launch's nonce, which only the broker knows, and the broker must have heard the installed gate").report(t)
 			g := newGuarded(t, "")
-			g.ownPrograms()
-			must(t, replace(filepath.Join(g.bin, "guard-gate"), c.gate))
+			must(t, replace(g.ownPrograms(), c.gate))
 			g.steps(fakemodel.Use("Bash", g.touch()))
 			g.noSession(g.launch(), "wiring_unproved", "Bash")
 		})
@@ -45,8 +44,7 @@ func TestAttackReplay(t *testing.T) {
 	t.Parallel()
 	closed("claude", "replayed denial", "another program in the gate's place repeats a denial of an earlier launch", "each launch has a nonce of its own").report(t)
 	g := newGuarded(t, "")
-	g.ownPrograms()
-	gate := filepath.Join(g.bin, "guard-gate")
+	gate := g.ownPrograms()
 	g.steps(fakemodel.Use("Bash", g.touch()))
 	g.ok(g.launch())
 	old := ""
@@ -121,7 +119,7 @@ func TestAttackStaleProof(t *testing.T) {
 	t.Parallel()
 	closed("claude", "stale proof", "settings, variables or the gate change after a launch was proved", "a proof is kept under a digest of all that it depends on").report(t)
 	g := newGuarded(t, "")
-	g.ownPrograms()
+	gate := g.ownPrograms()
 	proofs := func() int {
 		n := 0
 		for _, r := range g.audit() {
@@ -159,9 +157,9 @@ func TestAttackStaleProof(t *testing.T) {
 			g.write(filepath.Join(g.Home, ".config/guard/guard.toml"), "[launch]\nbudget = \"140s\"\n[checkpoint]\nself = \"none\"\n")
 		}, nil},
 		{"the gate, with equal bytes", func() {
-			text, err := os.ReadFile(filepath.Join(g.bin, "guard-gate"))
+			text, err := os.ReadFile(gate)
 			must(t, err)
-			must(t, replace(filepath.Join(g.bin, "guard-gate"), string(text)))
+			must(t, replace(gate, string(text)))
 		}, nil},
 		{"the broker", func() { g.guard("broker", "stop") }, nil},
 	} {

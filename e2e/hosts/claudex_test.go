@@ -135,8 +135,7 @@ func TestT3_ClaudexSettings(t *testing.T) {
 func TestF3_ClaudexGateFails(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t, "").claudex()
-	g.ownPrograms()
-	gate := filepath.Join(g.bin, "guard-gate")
+	gate := g.ownPrograms()
 	pid := 0
 	acts := []act{
 		{name: "missing", tool: "Bash", input: g.touch(), want: "error: ", before: func() { g.approve(); must(t, os.Rename(gate, gate+"-away")) }},

@@ -15,27 +15,14 @@ import (
 	"leaseguard.internal/internal/fakemodel"
 )
 
-// ownGate gives a guarded world programs of its own, whose gate can be replaced.
-func (g *guarded) ownGate() (gate string) {
-	g.t.Helper()
-	bin := filepath.Join(g.Dir, "bin")
-	must(g.t, os.Mkdir(bin, 0o755))
-	for _, program := range []string{"guard", "guard-broker", "guard-gate"} {
-		text, err := os.ReadFile(filepath.Join(g.bin, program))
-		must(g.t, err)
-		must(g.t, os.WriteFile(filepath.Join(bin, program), text, 0o755))
-	}
-	g.bin = bin
-	return filepath.Join(bin, "guard-gate")
-}
-
-// replace puts a script in a program's place.
+// replace puts a script in a program's place; without one there is no program.
 func (g *guarded) replace(program, script string) {
 	g.t.Helper()
-	must(g.t, os.Remove(program))
-	if script != "" {
-		must(g.t, os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	if script == "" {
+		must(g.t, os.Remove(program))
+		return
 	}
+	must(g.t, replace(program, "#!/bin/sh\n"+script+"\n"))
 }
 
 // TestF3_CodexGateFails: whatever becomes of the gate in the middle of a session
@@ -69,7 +56,7 @@ func TestF3_CodexGateFails(t *testing.T) {
 				t.Fatalf("without guard it has no effect: %q", w.results())
 			}
 			g := newCodex(t, "[checkpoint]\nself = \"none\"\n[launch]\nbudget = \"1s\"\n")
-			gate := g.ownGate()
+			gate := g.ownPrograms()
 			g.codexSteps("", g.shell("true"), between(func() { g.replace(gate, c.script) }, g.mark()))
 			g.ok(g.launchCodex())
 			got := g.results()
@@ -98,7 +85,7 @@ func TestCodexGateReplaced(t *testing.T) {
 	codexHole("gate_replaced", "a passed call puts another program in the gate's place", "open",
 		"in user mode the agent's user owns the gate: use system mode, where it is root's").report(t)
 	g := newCodex(t, "")
-	gate := g.ownGate()
+	gate := g.ownPrograms()
 	g.codexSteps("", between(g.approve, g.shell("true")),
 		between(func() { g.revoke(); g.replace(gate, "cat >/dev/null; printf '{}'") }, g.mark()))
 	g.ok(g.launchCodex())

@@ -162,8 +162,8 @@ func TestCodexUnproved(t *testing.T) {
 		code   string
 		words  []string
 	}{
-		{name: "gate that passes all", set: func(g *guarded) { g.replace(g.ownGate(), "cat >/dev/null; printf '{}'") }, code: "wiring_unproved", words: []string{"exec_command"}},
-		{name: "gate that is none", set: func(g *guarded) { g.replace(g.ownGate(), "") }, code: "wiring_unproved", words: []string{"guard-gate"}},
+		{name: "gate that passes all", set: func(g *guarded) { g.replace(g.ownPrograms(), "cat >/dev/null; printf '{}'") }, code: "wiring_unproved", words: []string{"exec_command"}},
+		{name: "gate that is none", set: func(g *guarded) { g.replace(g.ownPrograms(), "") }, code: "wiring_unproved", words: []string{"guard-gate"}},
 		{name: "T2 broken configuration", config: "[x\n", code: "config_invalid", words: []string{"config.toml", "line 13"}},
 		{name: "T2 configuration of another shape", config: "[projects]\na = 1\n", code: "config_invalid", words: []string{"config.toml"}},
 		{name: "managed hooks alone", admin: "allow_managed_hooks_only = true\n", code: "wiring_unproved", words: []string{"PreToolUse", host.CodexRequirements}},

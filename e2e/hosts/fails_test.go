@@ -84,10 +84,7 @@ func TestF2_GateAnswersFirst(t *testing.T) {
 func TestF3_GateFails(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t, "")
-	bin := filepath.Join(g.Dir, "bin")
-	must(t, os.CopyFS(bin, os.DirFS(g.bin)))
-	g.bin = bin
-	gate := filepath.Join(bin, "guard-gate")
+	gate := g.ownPrograms()
 	instead := func(text string) func() {
 		return func() {
 			must(t, os.Rename(gate, gate+"-away"))

@@ -85,17 +85,11 @@ func TestLaunchArguments(t *testing.T) {
 // launch before it begins.
 func TestLaunchUnproved(t *testing.T) {
 	broken := func(t *testing.T, g *guarded, gate string) {
-		bin := filepath.Join(g.Dir, "bin")
-		must(t, os.Mkdir(bin, 0o755))
-		for _, program := range []string{"guard", "guard-broker"} {
-			text, err := os.ReadFile(filepath.Join(g.bin, program))
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(bin, program), text, 0o755))
-		}
+		own := g.ownPrograms()
+		must(t, os.Remove(own))
 		if gate != "" {
-			must(t, os.WriteFile(filepath.Join(bin, "guard-gate"), []byte(gate), 0o755))
+			must(t, os.WriteFile(own, []byte(gate), 0o755))
 		}
-		g.bin = bin
 	}
 	for _, c := range []struct {
 		name  string

@@ -28,7 +28,7 @@ func TestGateReplaced(t *testing.T) {
 			hole{Host: c.runtime, Version: c.version, ID: "gate_replaced", What: "a passed call puts another program in the gate's place", State: "open",
 				By: "in user mode the agent's user owns the gate: use system mode, where it is root's"}.report(t)
 			g := c.world(t, "")
-			gate := g.ownGate()
+			gate := g.ownPrograms()
 			c.script(g, between(g.approve, fakemodel.Use(c.tool, `{"command":"true"}`)), between(func() {
 				g.revoke()
 				g.replace(gate, fmt.Sprintf("cat >/dev/null; printf '%s'", c.pass))

@@ -118,8 +118,7 @@ func TestPiAttackNestedLaunch(t *testing.T) {
 func TestPiAttackGate(t *testing.T) {
 	t.Parallel()
 	g := newPi(t, "[checkpoint]\nself = \"none\"\n[launch]\nbudget = \"1s\"\n")
-	g.ownPrograms()
-	gate := filepath.Join(g.bin, "guard-gate")
+	gate := g.ownPrograms()
 	good, err := readAll(gate)
 	must(t, err)
 	all := []struct{ id, what, gate string }{

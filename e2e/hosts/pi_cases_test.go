@@ -19,8 +19,7 @@ import (
 func TestL3_PiLaunch(t *testing.T) {
 	spoil := func(gate string) func(*guarded) {
 		return func(g *guarded) {
-			g.ownPrograms()
-			must(g.t, os.WriteFile(filepath.Join(g.bin, "guard-gate"), []byte(gate), 0o755))
+			must(g.t, replace(g.ownPrograms(), gate))
 		}
 	}
 	for name, c := range map[string]struct {
