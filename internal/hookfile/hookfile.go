@@ -121,7 +121,7 @@ func matcherFault(m string) string {
 	}
 	for token := range strings.SplitSeq(m, "|") {
 		prefix, _ := strings.CutSuffix(token, "*")
-		if token == "" || trimmed(token) != token || strings.Contains(prefix, "*") {
+		if token == "" || Trim(token) != token || strings.Contains(prefix, "*") {
 			return "matcher is invalid; write names with | between them, each exact, or a prefix with one * at its end, without white space around"
 		}
 	}
@@ -140,9 +140,10 @@ func units(s string) int {
 	return n
 }
 
-func trimmed(s string) string { return strings.TrimFunc(s, space) }
+// Trim takes away the white space around a text, as JavaScript's trim does.
+func Trim(s string) string { return strings.TrimFunc(s, space) }
 
-func blank(s string) bool { return trimmed(s) == "" }
+func blank(s string) bool { return Trim(s) == "" }
 
 // space is white space as JavaScript's trim sees it.
 func space(r rune) bool {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"leaseguard.internal/internal/hookfile"
 	"leaseguard.internal/internal/strictjson"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -72,15 +73,10 @@ func judge(id string, e ending) wire.HookResult {
 }
 
 func denial(id, text string) string {
-	if text = trim(text); text != "" {
+	if text = hookfile.Trim(text); text != "" {
 		return text
 	}
 	return "Hook " + id + " denied this tool call."
-}
-
-// trim takes away what JavaScript takes for space too.
-func trim(s string) string {
-	return strings.Trim(s, " \t\n\v\f\r\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff")
 }
 
 type decision struct {
@@ -94,7 +90,7 @@ type decision struct {
 // decide reads what a hook that exited with status 0 has printed: nothing, or
 // exactly one decision.
 func decide(id string, out []byte) (wire.HookStatus, string) {
-	text := trim(string(out))
+	text := hookfile.Trim(string(out))
 	if text == "" {
 		return wire.HookAllowed, ""
 	}

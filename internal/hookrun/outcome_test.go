@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"leaseguard.internal/internal/hookfile"
 	"leaseguard.internal/internal/wire"
 )
 
@@ -90,7 +91,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte(" "))
 	f.Fuzz(func(t *testing.T, out []byte) {
 		status, _ := decide("h", out)
-		text := trim(string(out))
+		text := hookfile.Trim(string(out))
 		if status == wire.HookAllowed && text != "" && (!strings.Contains(text, "PreToolUse") && !strings.Contains(text, `\u`) || text[0] != '{') {
 			t.Errorf("%q is allowed", out)
 		}
