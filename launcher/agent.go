@@ -13,6 +13,7 @@ import (
 	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // AgentLaunch is a launch of a runtime that guard knows. Argv holds the
@@ -115,6 +116,15 @@ func lookup(env []string, name string) string {
 		}
 	}
 	return value
+}
+
+// install is what this launch puts into the client, with a name for guard's MCP
+// server.
+func (c *common) install(server string) host.Install {
+	return host.Install{
+		Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
+		Budget: c.config.Launch.Budget, Server: server, ServerEnv: c.serverEnv(), Judged: c.config.PolicyServer != nil,
+	}
 }
 
 // serverEnv is what guard mcp needs to find the broker.

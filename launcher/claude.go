@@ -116,17 +116,6 @@ func (c *claude) tell() {
 	}
 }
 
-// install is what this launch puts into the client, with a name for guard's MCP
-// server.
-func (c *claude) install(server string) host.Install {
-	in := host.Install{
-		Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
-		Budget: c.config.Launch.Budget, Server: server, Prompts: c.config.PolicyServer != nil,
-	}
-	in.ServerEnv = c.serverEnv()
-	return in
-}
-
 // become turns this process into the client that was proved.
 func (c *claude) become(res wire.Result) error {
 	files, err := c.files(res.Session.ID)

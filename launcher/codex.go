@@ -118,14 +118,7 @@ func (c *codex) tell() {
 // install is what this launch puts into the client, with a name for guard's MCP
 // server. In system mode the hooks stand in the administrator's requirements.
 func (c *codex) install(server string) host.CodexInstall {
-	return host.CodexInstall{
-		Install: host.Install{
-			Gate: c.programs.Gate, Guard: c.programs.Guard, Socket: c.Paths.BrokerSocket, BrokerUID: c.Paths.BrokerUID,
-			Budget: c.config.Launch.Budget, Server: server, ServerEnv: c.serverEnv(),
-			Prompts: c.config.PolicyServer != nil,
-		},
-		Managed: c.required(), ReadOnly: c.readOnly(),
-	}
+	return host.CodexInstall{Install: c.common.install(server), Managed: c.required(), ReadOnly: c.readOnly()}
 }
 
 // become turns this process into the client that was proved.

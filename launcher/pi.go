@@ -125,13 +125,7 @@ func (p *pi) tell() error {
 
 // install is what this launch puts into Pi, with a name for guard's MCP server.
 func (p *pi) install(server string) host.PiInstall {
-	in := host.PiInstall{
-		Gate: p.programs.Gate, Guard: p.programs.Guard, Socket: p.Paths.BrokerSocket, BrokerUID: p.Paths.BrokerUID,
-		Budget: p.config.Launch.Budget, Server: server, Extensions: p.config.Launch.PiExtensions,
-		Results: p.config.PolicyServer != nil,
-	}
-	in.Env = p.serverEnv()
-	return in
+	return host.PiInstall{Install: p.common.install(server), Extensions: p.config.Launch.PiExtensions}
 }
 
 // prove has Pi show that it asks the gate, unless it did so within a day with

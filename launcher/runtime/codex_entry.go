@@ -13,7 +13,7 @@ var codexHooked = []string{
 
 // codexEvents are these, and prompts where a policy server judges them.
 func (in Install) codexEvents() []string {
-	if in.Prompts {
+	if in.Judged {
 		return append(slices.Clone(codexHooked), promptEvent)
 	}
 	return codexHooked
@@ -35,11 +35,11 @@ type codexEntry struct {
 
 // codexEntry is the gate's hook for an event.
 func (in Install) codexEntry(event string) codexEntry {
-	gate := []string{in.Gate, "codex", "--socket", in.Socket, "--broker-uid", strconv.FormatUint(uint64(in.BrokerUID), 10), "--role"}
+	gate := append([]string{in.Gate}, in.gateArgs("codex", "--role")...)
 	if event != "PreToolUse" && event != promptEvent {
 		return codexEntry{shellWords(append(gate, "observe")), codexObserves}
 	}
-	seconds := int64((in.Budget + time.Second - 1) / time.Second)
+	seconds := in.seconds()
 	return codexEntry{
 		closingHook(append(gate, "decide", "--deadline", strconv.FormatInt(seconds, 10)), seconds+codexMargin),
 		seconds + int64(hookMargin/time.Second),

@@ -15,7 +15,8 @@ import (
 	"leaseguard.internal/internal/verdict"
 )
 
-// Install is what guard puts into a client of Claude.
+// Install is what guard puts into a client: all of it for Claude, and for the
+// others what stands in theirs too.
 type Install struct {
 	Gate      string // guard-gate, absolute
 	Guard     string // guard, for the recovery tool's server
@@ -25,7 +26,25 @@ type Install struct {
 	Server    string        // name of guard's MCP server; empty: there is none
 	ServerEnv []string      // where that server finds the broker, name=value
 	Bare      bool          // without hooks: the administrator's settings have them
-	Prompts   bool          // the gate is asked about prompts: a policy server judges them
+	Judged    bool          // a policy server judges prompts and results too: the gate is asked, and told
+}
+
+// seconds are the gate's deadline in whole seconds.
+func (in Install) seconds() int64 { return int64((in.Budget + time.Second - 1) / time.Second) }
+
+// gateArgs are the gate's first arguments, for calls of that runtime.
+func (in Install) gateArgs(runtime string, more ...string) []string {
+	return append([]string{runtime, "--socket", in.Socket, "--broker-uid", strconv.FormatUint(uint64(in.BrokerUID), 10)}, more...)
+}
+
+// serverEnv is the environment of guard's MCP server, by name.
+func (in Install) serverEnv() map[string]string {
+	env := map[string]string{}
+	for _, v := range in.ServerEnv {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	return env
 }
 
 // hookMargin is how much longer than the gate's own deadline the client waits
@@ -47,7 +66,7 @@ const promptEvent = "UserPromptSubmit"
 
 // decides are the events that the gate decides on.
 func (in Install) decides() []string {
-	if in.Prompts {
+	if in.Judged {
 		return append(slices.Clone(decideEvents), promptEvent)
 	}
 	return decideEvents
@@ -185,11 +204,9 @@ func (in Install) hooks() map[string][]matcher {
 }
 
 func (in Install) hook(role, onFailure string) hook {
-	seconds := int64((in.Budget + time.Second - 1) / time.Second)
 	return hook{
-		Type: "command", Command: in.Gate, OnFailure: onFailure, Timeout: seconds + int64(hookMargin/time.Second),
-		Args: []string{"claude", "--socket", in.Socket, "--broker-uid", strconv.FormatUint(uint64(in.BrokerUID), 10),
-			"--role", role, "--deadline", strconv.FormatInt(seconds, 10)},
+		Type: "command", Command: in.Gate, OnFailure: onFailure, Timeout: in.seconds() + int64(hookMargin/time.Second),
+		Args: in.gateArgs("claude", "--role", role, "--deadline", strconv.FormatInt(in.seconds(), 10)),
 	}
 }
 
@@ -207,13 +224,8 @@ func withTool(list jsontext.Value, tool string) (jsontext.Value, error) {
 // serverConfig names guard's own MCP server. It is loaded before the first
 // request, so that the model can call its tool without a search for it.
 func (in Install) serverConfig() (string, error) {
-	env := map[string]string{}
-	for _, v := range in.ServerEnv {
-		name, value, _ := strings.Cut(v, "=")
-		env[name] = value
-	}
 	text, err := json.Marshal(map[string]any{"mcpServers": map[string]any{in.Server: map[string]any{
-		"type": "stdio", "command": in.Guard, "args": []string{"mcp", "--server", in.Server}, "env": env, "alwaysLoad": true,
+		"type": "stdio", "command": in.Guard, "args": []string{"mcp", "--server", in.Server}, "env": in.serverEnv(), "alwaysLoad": true,
 	}}}, json.Deterministic(true))
 	if err != nil {
 		return "", fmt.Errorf("writing the configuration of guard's MCP server: %w", err)

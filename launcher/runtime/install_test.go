@@ -53,7 +53,7 @@ func TestArgs(t *testing.T) {
 func TestPromptsAreAsked(t *testing.T) {
 	for _, asks := range []bool{false, true} {
 		in := testInstall
-		in.Prompts = asks
+		in.Judged = asks
 		entries := in.hooks()["UserPromptSubmit"]
 		if (len(entries) == 1) != asks || asks && (entries[0].Hooks[0].OnFailure != "block" || !slices.Contains(entries[0].Hooks[0].Args, "decide")) {
 			t.Errorf("Claude, %v: %+v", asks, entries)
@@ -76,7 +76,7 @@ func TestPromptsAreAsked(t *testing.T) {
 		}
 	}
 	before, after := testInstall, testInstall
-	after.Prompts = true
+	after.Judged = true
 	text, err := before.DropInText()
 	if err != nil {
 		t.Fatal(err)

@@ -3,9 +3,7 @@ package runtime
 import (
 	_ "embed" // for the extension
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 )
@@ -31,14 +29,8 @@ var PiModel []byte
 
 // PiInstall is what a launch puts into Pi.
 type PiInstall struct {
-	Gate, Guard string // programs, by absolute path
-	Socket      string // broker.sock
-	BrokerUID   uint32
-	Budget      time.Duration
-	Server      string   // name of guard's MCP server; empty: there is none
-	Env         []string // where that server finds the broker, name=value
-	Extensions  []string // the operator's, loaded before guard's
-	Results     bool     // the gate is told what tools gave: a policy server judges it
+	Install
+	Extensions []string // the operator's, loaded before guard's
 }
 
 // Args are guard's own arguments for Pi: no extension but these, and nothing of
@@ -61,15 +53,9 @@ func (in PiInstall) ProofArgs(guard, model string) []string {
 
 // Variable tells the extension of the gate. It holds no secret.
 func (in PiInstall) Variable() (string, error) {
-	env := map[string]string{}
-	for _, v := range in.Env {
-		name, value, _ := strings.Cut(v, "=")
-		env[name] = value
-	}
 	text, err := json.Marshal(map[string]any{
-		"gate": in.Gate, "args": []string{"pi", "--socket", in.Socket, "--broker-uid", strconv.FormatUint(uint64(in.BrokerUID), 10)},
-		"deadline": int64((in.Budget + time.Second - 1) / time.Second), "guard": in.Guard,
-		"server": strings.TrimPrefix(in.Server, "guard-"), "env": env, "results": in.Results,
+		"gate": in.Gate, "args": in.gateArgs("pi"), "deadline": in.seconds(), "guard": in.Guard,
+		"server": strings.TrimPrefix(in.Server, "guard-"), "env": in.serverEnv(), "results": in.Judged,
 	}, json.Deterministic(true))
 	if err != nil {
 		return "", fmt.Errorf("describing the gate to Pi: %w", err)

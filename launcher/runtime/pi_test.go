@@ -152,8 +152,11 @@ func TestPiIsPinned(t *testing.T) {
 
 func TestPiArgs(t *testing.T) {
 	in := PiInstall{
-		Gate: "/opt/guard/guard-gate", Guard: "/opt/guard/guard", Socket: "/run/user/7/guard/broker.sock", BrokerUID: 7, Budget: 1500 * time.Millisecond,
-		Server: "guard-0123456789abcdef", Env: []string{"HOME=/h"}, Extensions: []string{"/opt/team.js", "builtin:mcp"},
+		Install: Install{
+			Gate: "/opt/guard/guard-gate", Guard: "/opt/guard/guard", Socket: "/run/user/7/guard/broker.sock", BrokerUID: 7, Budget: 1500 * time.Millisecond,
+			Server: "guard-0123456789abcdef", ServerEnv: []string{"HOME=/h"},
+		},
+		Extensions: []string{"/opt/team.js", "builtin:mcp"},
 	}
 	want := strings.Fields("--no-extensions --no-approve -e /opt/team.js -e builtin:mcp -e /proc/self/fd/64")
 	if got := in.Args("/proc/self/fd/64"); !slices.Equal(got, want) {

@@ -73,7 +73,7 @@ func (c Command) systemInstall(gate string) (*host.Install, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &host.Install{Gate: gate, Socket: p.BrokerSocket, BrokerUID: p.BrokerUID, Budget: cfg.Launch.Budget, Prompts: cfg.PolicyServer != nil}, nil
+	return &host.Install{Gate: gate, Socket: p.BrokerSocket, BrokerUID: p.BrokerUID, Budget: cfg.Launch.Budget, Judged: cfg.PolicyServer != nil}, nil
 }
 
 // managedFault is the first thing in an administrator's files that would keep the
