@@ -173,7 +173,7 @@ func (d *doctor) askBroker(start bool) (inside bool) {
 		d.unknown("broker", "it tells operators alone: "+saidOnce(err), "run guard doctor as an operator too")
 		return false
 	case err != nil:
-		d.fail("broker", saidOnce(err), restart(wire.BrokerStatus{Mode: d.paths.Mode}))
+		d.fail("broker", saidOnce(err), restart(d.paths.Mode))
 		return false
 	}
 	return slices.ContainsFunc(d.status.Sessions, func(s wire.Session) bool { return s.OnlySelf })

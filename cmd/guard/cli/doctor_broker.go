@@ -22,18 +22,18 @@ func (d *doctor) assurance() {
 	if b.Version == version.Version {
 		d.ok("broker", fmt.Sprintf("pid %d, up since %s", b.PID, dayTime(b.Started)))
 	} else {
-		d.warned("broker", fmt.Sprintf("pid %d is version %s, and this guard is %s", b.PID, verdict.Clean(b.Version), version.Version), restart(b))
+		d.warned("broker", fmt.Sprintf("pid %d is version %s, and this guard is %s", b.PID, verdict.Clean(b.Version), version.Version), restart(b.Mode))
 	}
 	for _, fault := range []string{b.StoreError, b.AuditError} {
 		if fault != "" {
-			d.fail("broker", verdict.Clean(fault)+": nothing can be approved", "make room or repair, then: "+restart(b))
+			d.fail("broker", verdict.Clean(fault)+": nothing can be approved", "make room or repair, then: "+restart(b.Mode))
 		}
 	}
 	if b.AuditFault != "" {
 		d.fail("audit", verdict.Clean(b.AuditFault), "guard audit verify")
 	}
 	for _, aside := range b.StoreAsides {
-		d.warned("broker", "a damaged store was set aside as "+verdict.Object(aside)+passphraseText(b), "find out what damaged it, move it away, then: "+restart(b))
+		d.warned("broker", "a damaged store was set aside as "+verdict.Object(aside)+passphraseText(b), "find out what damaged it, move it away, then: "+restart(b.Mode))
 	}
 	d.levels(b)
 }
@@ -51,7 +51,7 @@ func (d *doctor) levels(b wire.BrokerStatus) {
 	case "cooperative":
 		d.warned("operator", "cooperative: stops mistakes, not an attacker of the same uid", "guard init --passphrase; or, for a boundary, as root: guard init --system")
 	default:
-		d.fail("operator", text, restart(b))
+		d.fail("operator", text, restart(b.Mode))
 	}
 	if b.Assurance.Cgroup == "absent" && b.Mode == paths.System && paths.Managed() {
 		d.warned("cgroup", "absent: lineage alone says what belongs to a session", "let the broker make scopes: "+paths.Manual("install.md"))

@@ -14,7 +14,6 @@ import (
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/safepath"
 	"leaseguard.internal/internal/verdict"
-	"leaseguard.internal/internal/wire"
 )
 
 // programs looks at guard's own: who may change them, and, in system mode, the
@@ -91,7 +90,7 @@ func (d *doctor) configuration() {
 	}
 	if err != nil {
 		for _, line := range saidBy(err) {
-			text, fix := remedyOf(errors.New(line), "correct "+verdict.Object(d.paths.Config)+", then: "+d.reload())
+			text, fix := remedyOf(errors.New(line), "correct "+verdict.Object(d.paths.Config)+", then: "+reload(d.paths.Mode))
 			d.fail("config", text, fix)
 		}
 		if cfg == nil {
@@ -107,9 +106,6 @@ func (d *doctor) configuration() {
 	d.judgeConfig(cfg)
 }
 
-// reload is how the broker takes a changed guard.toml over.
-func (d *doctor) reload() string { return reload(wire.BrokerStatus{Mode: d.paths.Mode}) }
-
 // inForce holds what the broker has loaded against what stands there.
 func (d *doctor) inForce() {
 	if d.status == nil {
@@ -120,7 +116,7 @@ func (d *doctor) inForce() {
 	}
 	b := d.status.Broker
 	if b.ConfigError != "" {
-		d.fail("config", "an older "+verdict.Object(b.Config)+" is in force, since the new one is refused: "+verdict.Clean(b.ConfigError), "correct it, then: "+reload(b))
+		d.fail("config", "an older "+verdict.Object(b.Config)+" is in force, since the new one is refused: "+verdict.Clean(b.ConfigError), "correct it, then: "+reload(b.Mode))
 		return
 	}
 	text, fix, _ := strings.Cut(d.configText(b), ". Next: ")
@@ -134,7 +130,7 @@ func (d *doctor) inForce() {
 
 // judgeConfig finds what is allowed and does less than people may think.
 func (d *doctor) judgeConfig(cfg *config.Config) {
-	edit := verdict.Object(d.paths.Config) + ", then: " + d.reload()
+	edit := verdict.Object(d.paths.Config) + ", then: " + reload(d.paths.Mode)
 	c := cfg.Checkpoint
 	switch {
 	case cfg.ZVM == nil && !c.SelfNone:
@@ -163,7 +159,7 @@ func (d *doctor) sockets() {
 		if errors.Is(err, fs.ErrNotExist) && d.status == nil {
 			return // the broker makes it
 		}
-		text, fix := remedyOf(err, restart(wire.BrokerStatus{Mode: d.paths.Mode}))
+		text, fix := remedyOf(err, restart(d.paths.Mode))
 		d.fail("sockets", text, fix)
 		return
 	}
@@ -178,9 +174,9 @@ func (d *doctor) sockets() {
 		case errors.Is(err, fs.ErrNotExist) && d.status == nil:
 			return
 		case err != nil:
-			d.fail("sockets", saidOnce(err), restart(wire.BrokerStatus{Mode: d.paths.Mode}))
+			d.fail("sockets", saidOnce(err), restart(d.paths.Mode))
 		case st.Mode&syscall.S_IFMT != syscall.S_IFSOCK || st.Uid != 0 && st.Uid != d.paths.BrokerUID:
-			d.fail("sockets", fmt.Sprintf("%s is no socket of uid %d", verdict.Object(path), d.paths.BrokerUID), restart(wire.BrokerStatus{Mode: d.paths.Mode}))
+			d.fail("sockets", fmt.Sprintf("%s is no socket of uid %d", verdict.Object(path), d.paths.BrokerUID), restart(d.paths.Mode))
 		case st.Mode&0o777 != want[path] || d.paths.Mode == paths.System && path == d.paths.OperatorSocket && st.Gid != d.paths.OperatorGID:
 			d.fail("sockets", fmt.Sprintf("%s has mode %04o and group %d", verdict.Object(path), st.Mode&0o777, st.Gid), d.socketFix(path, want[path]))
 		default:

@@ -17,7 +17,7 @@ func (d *doctor) judgePolicyServer(p *wire.PolicyServer) {
 	case p == nil:
 	case p.Fault != "":
 		d.fail("policies", "the policy server "+verdict.Object(p.Host)+" can't be used, so that calls and prompts are denied: "+verdict.Clean(p.Fault),
-			"set [policy_server] right in "+verdict.Object(d.paths.Config)+" or repair the server, then: "+d.reload())
+			"set [policy_server] right in "+verdict.Object(d.paths.Config)+" or repair the server, then: "+reload(d.paths.Mode))
 	default:
 		d.ok("policies", "the policy server "+verdict.Object(p.Host)+" answers and takes the credential")
 	}
@@ -33,7 +33,7 @@ func (d *doctor) judgePolicyServer(p *wire.PolicyServer) {
 func (d *doctor) policyHooks() {
 	h, err := d.lookAtHooks(d.ctx)
 	if err != nil {
-		d.unknown("policies", "policy hooks: "+saidOnce(err), restart(d.status.Broker))
+		d.unknown("policies", "policy hooks: "+saidOnce(err), restart(d.status.Broker.Mode))
 		return
 	}
 	good := 0

@@ -32,7 +32,7 @@ func (d *doctor) zvm() {
 		res, err = o.Do(d.ctx, wire.Control{Verb: wire.VerbInspect}, nil)
 	}
 	if err != nil {
-		d.unknown("zvm", saidOnce(err), restart(d.status.Broker))
+		d.unknown("zvm", saidOnce(err), restart(d.status.Broker.Mode))
 		return
 	}
 	d.proofs, d.known = res.Proofs, true

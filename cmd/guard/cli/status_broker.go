@@ -21,7 +21,7 @@ func (c Command) printBroker(w io.Writer, b wire.BrokerStatus) {
 	}
 	for _, fault := range []string{b.StoreError, b.AuditError} {
 		if fault != "" {
-			rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(fault) + ": nothing can be approved. Next: make room or repair, then: " + restart(b)}})
+			rows = append(rows, []cell{{"fault", red}, {text: verdict.Clean(fault) + ": nothing can be approved. Next: make room or repair, then: " + restart(b.Mode)}})
 		}
 	}
 	if b.AuditFault != "" {
@@ -39,7 +39,7 @@ func (c Command) printBroker(w io.Writer, b wire.BrokerStatus) {
 // asideText says what a damaged store has taken with it.
 func asideText(aside string, b wire.BrokerStatus) string {
 	return "a damaged store was set aside as " + verdict.Object(aside) + ": tokens and ended sessions that it kept are gone" +
-		passphraseText(b) + ". Next: find out what damaged it, move it away, then: " + restart(b)
+		passphraseText(b) + ". Next: find out what damaged it, move it away, then: " + restart(b.Mode)
 }
 
 // passphraseText says what else may be gone with a store.
@@ -59,8 +59,8 @@ func lostText(b wire.BrokerStatus) string {
 }
 
 // restart is how a broker of that mode begins anew.
-func restart(b wire.BrokerStatus) string {
-	if b.Mode != paths.System {
+func restart(mode string) string {
+	if mode != paths.System {
 		return "guard broker restart"
 	}
 	if !paths.Managed() {
@@ -70,10 +70,10 @@ func restart(b wire.BrokerStatus) string {
 }
 
 // reload is how it takes over a changed guard.toml.
-func reload(b wire.BrokerStatus) string {
+func reload(mode string) string {
 	switch {
-	case b.Mode != paths.System:
-		return restart(b)
+	case mode != paths.System:
+		return restart(mode)
 	case !paths.Managed():
 		return "send guard-broker SIGHUP"
 	}
@@ -85,13 +85,13 @@ func (c Command) configRow(b wire.BrokerStatus) []cell {
 	if b.ConfigError == "" {
 		return []cell{{"config", faint}, {text: c.configText(b)}}
 	}
-	return []cell{{"config", red}, {text: "an older " + verdict.Object(b.Config) + " is in force, since the new one is refused: " + verdict.Clean(b.ConfigError) + ". Next: correct it, then: " + reload(b)}}
+	return []cell{{"config", red}, {text: "an older " + verdict.Object(b.Config) + " is in force, since the new one is refused: " + verdict.Clean(b.ConfigError) + ". Next: correct it, then: " + reload(b.Mode)}}
 }
 
 // configText is the guard.toml that the broker loaded, and whether that is still
 // what stands there.
 func (c Command) configText(b wire.BrokerStatus) string {
-	next := ". Next: " + reload(b)
+	next := ". Next: " + reload(b.Mode)
 	p, err := c.paths()
 	if err != nil {
 		return orText(b.Config, "none: defaults")
