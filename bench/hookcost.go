@@ -108,8 +108,7 @@ func serveHook(conn net.Conn, job []byte) error {
 	if _, err := wire.ReadHooks(conn, wire.KindHooksReady); err != nil {
 		return err
 	}
-	frame := append(append(wire.HookJobHead(job, len(req.Body)), req.Body...), wire.EndMark[:]...)
-	if _, err := conn.Write(frame); err != nil {
+	if err := wire.WriteHookJob(conn, job, req.Body); err != nil {
 		return err
 	}
 	body, err := wire.ReadHooks(conn, wire.KindHookResults)

@@ -103,10 +103,8 @@ func (r *runner) send(job wire.HookJob, line string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for _, part := range [][]byte{wire.HookJobHead(text, len(line)), []byte(line), wire.EndMark[:]} {
-		if _, err := r.conn.Write(part); err != nil {
-			r.t.Fatal(err)
-		}
+	if err := wire.WriteHookJob(r.conn, text, []byte(line)); err != nil {
+		r.t.Fatal(err)
 	}
 }
 

@@ -130,10 +130,8 @@ func ask(conn *net.UnixConn, job wire.HookJob, line []byte) (wire.HookResult, er
 	if _, err := wire.ReadHooks(conn, wire.KindHooksReady); err != nil {
 		return wire.HookResult{}, err
 	}
-	for _, part := range [][]byte{wire.HookJobHead(text, len(line)), line, wire.EndMark[:]} {
-		if _, err := conn.Write(part); err != nil {
-			return wire.HookResult{}, err
-		}
+	if err := wire.WriteHookJob(conn, text, line); err != nil {
+		return wire.HookResult{}, err
 	}
 	body, err := wire.ReadHooks(conn, wire.KindHookResults)
 	if err != nil {

@@ -89,6 +89,16 @@ func HookJobHead(job []byte, size int) []byte {
 	return frame
 }
 
+// WriteHookJob writes a job and the line for the hooks, where that is held whole.
+func WriteHookJob(w io.Writer, job, line []byte) error {
+	for _, part := range [][]byte{HookJobHead(job, len(line)), line, EndMark[:]} {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ReadHookJob reads the job and the line for the hooks.
 func ReadHookJob(r io.Reader) (job, line []byte, err error) {
 	reply, err := readReply(r, MaxHookJob, MaxHookLine)
