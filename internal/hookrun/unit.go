@@ -99,25 +99,15 @@ func (u unit) watch(ctx context.Context, proc *os.Process, ends *ends, e *ending
 			e.late = timeout
 		}
 		_ = proc.Signal(syscall.SIGTERM)
-		dying, stop := context.WithTimeout(context.Background(), grace)
-		select {
-		case state = <-done:
-		case <-dying.Done():
-		}
-		stop()
+		state = soon(done)
 	}
 	e.held = state != nil && (!isClosed(out.ended) || !isClosed(errOut.ended))
 	e.aborted = e.aborted || ctx.Err() != nil
 	if state == nil || reap() {
 		sweep()
 	}
-	if state == nil { // it was killed with all else
-		gone, stop := context.WithTimeout(context.Background(), grace)
-		select {
-		case state = <-done:
-		case <-gone.Done(): // but not a process of root's, nor one whom a file system of the agent's keeps waiting
-		}
-		stop()
+	if state == nil { // it was killed with all else, but not a process of root's, nor one whom a file system of the agent's keeps waiting
+		state = soon(done)
 	}
 	reap()
 	ends.close()
@@ -131,6 +121,18 @@ func (u unit) watch(ctx context.Context, proc *os.Process, ends *ends, e *ending
 	e.exit = state.ExitCode()
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		e.signal = unix.SignalName(ws.Signal())
+	}
+}
+
+// soon waits for the end of a hook that was told to, for a while; nil: it hasn't come.
+func soon(done <-chan *os.ProcessState) *os.ProcessState {
+	dying, stop := context.WithTimeout(context.Background(), grace)
+	defer stop()
+	select {
+	case state := <-done:
+		return state
+	case <-dying.Done():
+		return nil
 	}
 }
 
