@@ -106,16 +106,13 @@ func (c *common) load() error {
 }
 
 // lookup reads the launcher's own environment; the last of equal names counts.
-func (c *common) lookup(name string) string { return lookup(c.Env, name) }
+func (c *common) lookup(name string) string { return host.Environment{Vars: c.Env}.Get(name) }
 
-func lookup(env []string, name string) string {
-	value := ""
-	for _, v := range env {
-		if rest, ok := strings.CutPrefix(v, name+"="); ok {
-			value = rest
-		}
+// say tells of names, if there are any.
+func (c *common) say(what string, names []string) {
+	if len(names) > 0 {
+		c.Warn(what + ": " + strings.Join(names, ", "))
 	}
-	return value
 }
 
 // install is what this launch puts into the client, with a name for guard's MCP

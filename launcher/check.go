@@ -114,17 +114,23 @@ func askVersion(ctx context.Context, runtime, path string, env []string) (string
 func versionLine(ctx context.Context, runtime, path string, env []string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, "--version") // #nosec G204 -- the client that is to be executed
+	cmd := together(ctx, path, "--version")
 	cmd.Env = env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.WaitDelay = time.Second
 	said := &tail{}
 	cmd.Stdout = said
 	if err := cmd.Run(); err != nil {
 		return "", refuse(verdict.WiringUnproved, "asking for its version", path, errors.Join(err, ctx.Err()).Error(), "guard launch "+runtime+" --client FILE")
 	}
 	return string(said.text), nil
+}
+
+// together is a run of the client that ends with all that it has started.
+func together(ctx context.Context, path string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, path, args...) // #nosec G204 -- the client that is to be executed
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	return cmd
 }
 
 // present says whether anything is called as the runtime's client.

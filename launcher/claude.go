@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"leaseguard.internal/internal/verdict"
 	"leaseguard.internal/internal/wire"
@@ -97,12 +96,8 @@ func (c *claude) tell() {
 	}
 	dropped := append(slices.Clone(c.env.Dropped), c.user.Dropped...)
 	slices.Sort(dropped)
-	if dropped = slices.Compact(dropped); len(dropped) > 0 {
-		c.Warn("dropped from the environment: " + strings.Join(dropped, ", "))
-	}
-	if len(c.user.Left) > 0 {
-		c.Warn("not taken over from " + verdict.Object(c.user.SettingsFile) + ": " + strings.Join(c.user.Left, ", "))
-	}
+	c.say("dropped from the environment", slices.Compact(dropped))
+	c.say("not taken over from "+verdict.Object(c.user.SettingsFile), c.user.Left)
 	for _, note := range c.user.Notes {
 		c.Warn(note)
 	}
@@ -110,9 +105,7 @@ func (c *claude) tell() {
 		c.Warn("not taken over: the user's instructions, since --append-system-prompt-file takes their place")
 	}
 	if dir, err := workingDir(); err == nil {
-		if files := host.ProjectFiles(dir); len(files) > 0 {
-			c.Warn("project settings are not loaded: " + strings.Join(files, ", "))
-		}
+		c.say("project settings are not loaded", host.ProjectFiles(dir))
 	}
 }
 

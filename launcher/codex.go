@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 
 	"leaseguard.internal/internal/paths"
 	"leaseguard.internal/internal/safepath"
@@ -92,17 +91,12 @@ func (c *codex) readOnly() bool { return c.config.Launch.CodexSandbox == "read-o
 
 // tell says once what the session doesn't have.
 func (c *codex) tell() {
-	say := func(what string, names []string) {
-		if len(names) > 0 {
-			c.Warn(what + ": " + strings.Join(names, ", "))
-		}
-	}
 	if c.client.Note != "" {
 		c.Warn(c.client.Note)
 	}
-	say("dropped from the environment", c.env.Dropped)
+	c.say("dropped from the environment", c.env.Dropped)
 	if dir, err := workingDir(); err == nil {
-		say("of the project is not loaded", c.user.Project(dir))
+		c.say("of the project is not loaded", c.user.Project(dir))
 	}
 	if c.Paths.Mode == paths.System && !c.required() {
 		c.Warn("only this session asks guard: " + host.CodexRequirements + " has no hooks of guard's; as root: guard init --system")
@@ -132,9 +126,4 @@ func (c *codex) become(res wire.Result) error {
 	}
 	argv := slices.Concat([]string{"codex"}, args, c.Argv)
 	return become(c.client.Path, argv, environ(c.env.Vars, *res.Session), c.line)
-}
-
-// unproved is how a launch ends whose client can't be shown to ask the gate.
-func (c *codex) unproved(cause, next string) error {
-	return refuse(verdict.WiringUnproved, "proving that the gate is asked by", c.client.Path, cause, next)
 }

@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
-	"syscall"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/verdict"
 	host "leaseguard.internal/launcher/runtime"
@@ -42,8 +38,7 @@ type codexAnswer struct {
 // listHooks asks the client which hooks it would run in this directory. It skips
 // one that it doesn't trust, or can't read, without a word; and one that runs
 // beside the gate may change a call after it was judged.
-func (c *codex) listHooks(ctx context.Context, in host.CodexInstall) error {
-	const again = "guard launch codex --no-cache; if that fails too: guard doctor"
+func (c *codex) listHooks(ctx context.Context, in host.CodexInstall, p *proof) error {
 	args, err := in.Args(c.user)
 	if err != nil {
 		return err
@@ -57,27 +52,24 @@ func (c *codex) listHooks(ctx context.Context, in host.CodexInstall) error {
 	answer, err := c.askHooks(ctx, append(args, "app-server"), dir)
 	switch {
 	case err != nil:
-		return c.unproved("it doesn't say which hooks it would run: "+errors.Join(err, ctx.Err()).Error(), again)
+		return p.unproved("it doesn't say which hooks it would run: " + errors.Join(err, ctx.Err()).Error())
 	case len(answer.Result.Data) != 1 || len(answer.Result.Data[0].Errors) > 0:
 		said := answer.Error.Message
 		for _, d := range answer.Result.Data {
 			said += fmt.Sprintf("%s", d.Errors)
 		}
-		return c.unproved("it can't say which hooks it would run: "+verdict.Object(said), again)
+		return p.unproved("it can't say which hooks it would run: " + verdict.Object(said))
 	}
 	if cause, next := in.CheckHooks(answer.Result.Data[0].Hooks); cause != "" {
-		return c.unproved(cause, next)
+		return p.unproved(cause, next)
 	}
 	return nil
 }
 
 // askHooks runs the client's app-server for one question, and ends it.
 func (c *codex) askHooks(ctx context.Context, args []string, dir string) (codexAnswer, error) {
-	cmd := exec.CommandContext(ctx, c.client.Path, args...) // #nosec G204 -- the client that is to be executed
-	cmd.Args[0], cmd.Env = "codex", c.env.Vars              // as the session: it may ask the service
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
-	cmd.WaitDelay = time.Second
+	cmd := together(ctx, c.client.Path, args...)
+	cmd.Args[0], cmd.Env = "codex", c.env.Vars // as the session: it may ask the service
 	said := &tail{}
 	cmd.Stderr = said
 	question, err := json.Marshal(map[string]any{"id": 2, "method": "hooks/list", "params": map[string]any{"cwds": []string{dir}}})

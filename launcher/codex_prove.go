@@ -30,13 +30,13 @@ func (c *codex) prove(ctx context.Context, l wire.Launch) error {
 		version: func(h http.Header) string { return host.CodexAgentVersion(h.Get("User-Agent")) },
 	}
 	if c.user.Member {
-		if err := c.listHooks(ctx, in); err != nil {
+		if err := c.listHooks(ctx, in, p); err != nil {
 			return err
 		}
 	}
 	return c.once(ctx, digest, p, func() error {
 		if !c.user.Member {
-			if err := c.listHooks(ctx, in); err != nil {
+			if err := c.listHooks(ctx, in, p); err != nil {
 				return err
 			}
 		}

@@ -56,7 +56,7 @@ func (p *pi) prepare() error {
 		return err
 	}
 	p.env = host.FilterPi(p.Env, p.config.Session.EnvPass)
-	p.settings, err = host.PiSettings(func(name string) string { return lookup(p.env.Vars, name) })
+	p.settings, err = host.PiSettings(p.env.Get)
 	if err != nil {
 		return err
 	}
@@ -112,13 +112,9 @@ func (p *pi) tell() error {
 			p.Warn(w)
 		}
 	}
-	if len(p.env.Dropped) > 0 {
-		p.Warn("dropped from the environment: " + strings.Join(p.env.Dropped, ", "))
-	}
+	p.say("dropped from the environment", p.env.Dropped)
 	if dir, err := workingDir(); err == nil {
-		if files := host.PiProjectFiles(dir); len(files) > 0 {
-			p.Warn("of the project is not loaded: " + strings.Join(files, ", "))
-		}
+		p.say("of the project is not loaded", host.PiProjectFiles(dir))
 	}
 	return err
 }
