@@ -208,9 +208,9 @@ func (d *Definitions) take(m *member, turn string, now clock.Instant) *snapshot 
 	}
 	s.entries = entries(user, hookfile.UserIdentity, t)
 	project := entries(file.definitions, identity, t)
-	for _, r := range t.of(identity) {
-		if !slices.ContainsFunc(project, func(e entry) bool { return e.key == r.Key() }) {
-			project = append(project, entry{Definition: r.Definition, key: r.Key(), identity: identity, trust: r})
+	for _, key := range t.of(identity) {
+		if !slices.ContainsFunc(project, func(e entry) bool { return e.key == key }) {
+			project = append(project, entry{Definition: t.by[key].Definition, key: key, identity: identity, trust: t.by[key]})
 		}
 	}
 	s.entries = slices.DeleteFunc(append(s.entries, project...), func(e entry) bool { return !e.inForce() })

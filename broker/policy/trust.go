@@ -44,17 +44,19 @@ func newTrusted(all []store.Trust, revoked uint64) *trusted {
 	return t
 }
 
-// of are the trusted definitions of an identity, in the order of their trust.
-func (t *trusted) of(identity string) (list []*store.Trust) {
-	for _, r := range t.by {
+// of are the keys of the trusted definitions of an identity, in the order of their
+// trust.
+func (t *trusted) of(identity string) (keys []string) {
+	for key, r := range t.by {
 		if r.Identity == identity {
-			list = append(list, r)
+			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(list, func(a, b *store.Trust) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Definition.ID, b.Definition.ID), cmp.Compare(a.Key(), b.Key()))
+	slices.SortFunc(keys, func(a, b string) int {
+		x, y := t.by[a], t.by[b]
+		return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.Definition.ID, y.Definition.ID), cmp.Compare(a, b))
 	})
-	return list
+	return keys
 }
 
 // named is the trusted definition with that id of an identity, or nil.
@@ -97,13 +99,16 @@ func (d *Definitions) load() error {
 func (d *Definitions) Trust(ctx context.Context, r store.Trust) (store.Trust, error) {
 	d.commit.Lock()
 	defer d.commit.Unlock()
-	key, seen := r.Key(), map[string]bool{r.Key(): true}
+	key := r.Key()
+	seen := map[string]bool{key: true}
 	r.Replaced = []string{}
-	for _, old := range d.trust.Load().of(r.Identity) {
+	now := d.trust.Load()
+	for _, was := range now.of(r.Identity) {
+		old := now.by[was]
 		if old.Definition.ID != r.Definition.ID {
 			continue
 		}
-		for _, k := range append([]string{old.Key()}, old.Replaced...) {
+		for _, k := range append([]string{was}, old.Replaced...) {
 			if !seen[k] && len(r.Replaced) < store.MaxReplaced {
 				seen[k], r.Replaced = true, append(r.Replaced, k)
 			}

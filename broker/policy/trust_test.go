@@ -67,8 +67,9 @@ func TestAnotherUnderTheSameNameTakesItsPlace(t *testing.T) {
 		k.want(id, "2", "p")
 	}
 	k.want("new", "2", "p")
-	if r := k.Definitions.trust.Load().of(app); len(r) != 1 || len(r[0].Replaced) != 1 || len(r[0].Definition.Args) != 1 {
-		t.Errorf("trusted: %+v", r)
+	all := k.Definitions.trust.Load()
+	if r := all.of(app); len(r) != 1 || len(all.by[r[0]].Replaced) != 1 || len(all.by[r[0]].Definition.Args) != 1 {
+		t.Errorf("trusted: %+v", all.by)
 	}
 	k.revoke(app, "p")
 	k.want("old", "3", "p?") // its file has it, and nothing stands in its place any more
