@@ -135,20 +135,20 @@ func (e *Evaluator) opinion(q question, out outcome) Opinion {
 	case a.action == allow && (a.data == nil || q.same(a.data)):
 		return Opinion{}
 	case a.action == allow:
-		return q.denied(who+" allows it only with changes, which guard doesn't make", "make the call as the policy wants it")
+		return denied(who+" allows it only with changes, which guard doesn't make", "make the call as the policy wants it")
 	case q.phase == phaseResult && (a.action != deny || a.reason == ""): // nothing is held up for it any more
 		return Opinion{}
 	case a.action == deny:
-		return q.denied(who+" denies it: "+cmp.Or(verdict.Cut(verdict.Clean(a.reason), maxReason), "Denied by policy"), "do it in a way that the policy allows")
+		return denied(who+" denies it: "+cmp.Or(verdict.Cut(verdict.Clean(a.reason), maxReason), "Denied by policy"), "do it in a way that the policy allows")
 	}
-	return q.denied(who+" wants an approval that it doesn't hold open for guard: "+cmp.Or(verdict.Cut(verdict.Clean(a.reason), maxReason), "no reason given"),
+	return denied(who+" wants an approval that it doesn't hold open for guard: "+cmp.Or(verdict.Cut(verdict.Clean(a.reason), maxReason), "no reason given"),
 		"let guard's account there edit the session, so that it can be approved")
 }
 
 // maxReason is the most of a server's own words that a reason has room for.
 const maxReason = 500
 
-func (q question) denied(cause, next string) Opinion {
+func denied(cause, next string) Opinion {
 	return Opinion{Denied: true, Code: verdict.PolicyDenied, Cause: cause, Next: next}
 }
 

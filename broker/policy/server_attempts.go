@@ -56,7 +56,7 @@ func (e *Evaluator) evaluate(ctx context.Context, q question, id string) outcome
 // one evaluation.
 func (e *Evaluator) attempts(ctx context.Context, address string, body []byte) (o outcome) {
 	tok, err := e.tokens.get(ctx)
-	defer func() { o.err, o.answer.reason = e.tokens.redact(o.err, tok), tok.redact(o.answer.reason) }()
+	defer func() { o.err, o.answer.reason = tok.redactError(o.err), tok.redact(o.answer.reason) }()
 	if err != nil {
 		o.err, o.late, o.gone = err, errors.Is(err, context.DeadlineExceeded), errors.Is(ctx.Err(), context.Canceled)
 		return o

@@ -111,11 +111,15 @@ func (x *exchange) redact(tok token) {
 	}
 }
 
-func (t *tokens) redact(err error, tok token) error {
-	if err == nil || tok.redact(err.Error()) == err.Error() {
-		return err
+// redactError takes the token out of an error, which stays as it is if it has none.
+func (t token) redactError(err error) error {
+	if err == nil {
+		return nil
 	}
-	return errors.New(tok.redact(err.Error()))
+	if said := t.redact(err.Error()); said != err.Error() {
+		return errors.New(said)
+	}
+	return err
 }
 
 const (
