@@ -11,10 +11,7 @@ import (
 
 // Status answers with a status and a body.
 func Status(status int, body string) Fault {
-	return func(w http.ResponseWriter, _ *http.Request) bool {
-		write(w, status, body)
-		return true
-	}
+	return With(status, body, "Content-Type", "application/json")
 }
 
 // With answers with a status, a body and headers: name, value, name, value …
