@@ -48,6 +48,7 @@ type doctor struct {
 	ctx    context.Context
 	paths  paths.Paths
 	config *config.Config // nil: it can't be read
+	broker operator       // that asks the one that was there at first, and starts none
 	status *wire.Status   // nil: no broker tells
 	proofs []string       // digests of fresh proofs
 	known  bool           // the broker has told proofs
@@ -116,15 +117,12 @@ func (d *doctor) examine(start bool) (err error) {
 	if d.paths, err = d.Command.paths(); err != nil {
 		return err
 	}
-	if d.ctx == nil {
-		d.ctx = context.Background()
-	}
 	d.ok("guard", "version "+version.Version+", "+d.paths.Mode+" mode")
 	if inside := d.askBroker(start); inside {
 		d.insideSession()
 	} else {
 		for _, look := range []func(){
-			d.programs, d.configuration, d.sockets, d.assurance, d.sudo, d.journal, d.zvm, d.sessions, d.runtimes, d.boundary,
+			d.programs, d.configuration, d.sockets, d.assurance, d.sudo, d.journal, d.inspect, d.sessions, d.runtimes, d.boundary,
 		} {
 			look()
 		}
@@ -163,11 +161,8 @@ func (d *doctor) askBroker(start bool) (inside bool) {
 		d.unknown("broker", "none runs, so that what only it knows was not looked at; guard launch starts it", "guard doctor --start-broker")
 		return false
 	}
-	o := operator{Client: client.Dial(d.paths), ctx: d.ctx}
-	if d.paths.Mode == paths.System {
-		o.inside = client.Inside(d.paths)
-	}
-	d.status, err = o.status()
+	d.broker = dial(d.ctx, d.paths)
+	d.status, err = d.broker.status()
 	switch {
 	case client.Refused(err, verdict.NotOperator):
 		d.unknown("broker", "it tells operators alone: "+saidOnce(err), "run guard doctor as an operator too")

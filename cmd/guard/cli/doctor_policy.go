@@ -31,7 +31,7 @@ func (d *doctor) judgePolicyServer(p *wire.PolicyServer) {
 
 // policyHooks says which policy hooks deny calls by the way that they stand.
 func (d *doctor) policyHooks() {
-	h, err := d.lookAtHooks(d.ctx)
+	h, err := d.hooksOf(d.broker)
 	if err != nil {
 		d.unknown("policies", "policy hooks: "+saidOnce(err), restart(d.status.Broker.Mode))
 		return

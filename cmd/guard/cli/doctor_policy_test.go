@@ -46,7 +46,7 @@ func TestDoctorPolicyServer(t *testing.T) {
 	}
 	d := newDoctor(t)
 	d.config, d.status = &config.Config{PolicyServer: token}, nil
-	d.zvm()
+	d.inspect()
 	if diff := cmp.Diff("policies unknown", statesOf(t, d)[0]); diff != "" {
 		t.Error(diff)
 	}

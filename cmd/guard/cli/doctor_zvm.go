@@ -13,9 +13,10 @@ import (
 // two; people do, who look for a checkpoint by the audit's time.
 const maxSkew = time.Minute
 
-// zvm has the broker ask the ZVM about itself and about each machine that
-// guard.toml names. Nobody else uses the ZVM's credential.
-func (d *doctor) zvm() {
+// inspect has the broker ask the ZVM about itself and about each machine that
+// guard.toml names, and the policy server whether it answers. Nobody else uses
+// their credentials.
+func (d *doctor) inspect() {
 	if d.status == nil && d.config != nil && d.config.PolicyServer != nil {
 		d.unknown("policies", "no broker has asked the policy server", "guard doctor --start-broker")
 	}
@@ -26,11 +27,7 @@ func (d *doctor) zvm() {
 	case d.status == nil:
 		return
 	}
-	o, err := d.operator(d.ctx)
-	var res wire.Result
-	if err == nil {
-		res, err = o.Do(d.ctx, wire.Control{Verb: wire.VerbInspect}, nil)
-	}
+	res, err := d.broker.Do(d.ctx, wire.Control{Verb: wire.VerbInspect}, nil)
 	if err != nil {
 		d.unknown("zvm", saidOnce(err), restart(d.status.Broker.Mode))
 		return

@@ -66,6 +66,11 @@ func (c Command) lookAtHooks(ctx context.Context) (hookLook, error) {
 	if err != nil {
 		return hookLook{}, err
 	}
+	return c.hooksOf(o)
+}
+
+// hooksOf does so by an operator that is there already.
+func (c Command) hooksOf(o operator) (hookLook, error) {
 	h := hookLook{operator: o}
 	if dir, err := os.Getwd(); err == nil {
 		project, text, err := client.LookAtProject(dir)

@@ -27,11 +27,18 @@ func (c Command) operator(ctx context.Context) (operator, error) {
 	if err := client.EnsureBroker(ctx, p); err != nil {
 		return operator{}, err
 	}
-	o := operator{Client: client.Dial(p).AskWith(c.askPassphrase), ctx: ctx}
+	o := dial(ctx, p)
+	o.AskWith(c.askPassphrase)
+	return o, nil
+}
+
+// dial returns a client for a broker that runs, or for none.
+func dial(ctx context.Context, p paths.Paths) operator {
+	o := operator{Client: client.Dial(p), ctx: ctx}
 	if p.Mode == paths.System {
 		o.inside = client.Inside(p)
 	}
-	return o, nil
+	return o
 }
 
 // operable are the places for a command that no process of a session may run;
