@@ -34,11 +34,7 @@ var claudeCommands = strings.Fields(`agents attach auth auto-mode doctor gateway
 func claudeOptions() []Option {
 	var all []Option
 	add := func(arity Arity, why string, hidden bool, lines string) {
-		for line := range strings.Lines(lines) {
-			if names := strings.Fields(line); len(names) > 0 {
-				all = append(all, Option{Names: names, Arity: arity, Why: why, Hidden: hidden})
-			}
-		}
+		all = append(all, rows(lines, Option{Arity: arity, Why: why, Hidden: hidden})...)
 	}
 	add(None, "", false, letFlags)
 	add(One, "", false, letOne)

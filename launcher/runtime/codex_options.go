@@ -52,11 +52,7 @@ func CodexTable(readOnly bool) Table {
 	}
 	t := Table{Runtime: "codex", Version: CodexTested, Commands: codexCommands, Alone: []string{"exec", "e", "review"}}
 	add := func(arity Arity, why, lines string) {
-		for line := range strings.Lines(lines) {
-			if names := strings.Fields(line); len(names) > 0 {
-				t.Options = append(t.Options, Option{Names: names, Arity: arity, Why: why})
-			}
-		}
+		t.Options = append(t.Options, rows(lines, Option{Arity: arity, Why: why})...)
 	}
 	add(None, "", codexLetFlags)
 	add(One, "", codexLetOne)

@@ -29,6 +29,17 @@ type Option struct {
 	Check func(value string) (why string)
 }
 
+// rows are options that are alike, from lines with all names of one each.
+func rows(lines string, like Option) []Option {
+	var all []Option
+	for line := range strings.Lines(lines) {
+		if like.Names = strings.Fields(line); len(like.Names) > 0 {
+			all = append(all, like)
+		}
+	}
+	return all
+}
+
 // Table is what a version of a client understands.
 type Table struct {
 	Runtime  string
