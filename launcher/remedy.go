@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/verdict"
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // cause is what LookPath found, without the path, which stands before it.
@@ -32,22 +33,18 @@ func findRemedy(command string, err error) string {
 	return "check the path"
 }
 
-// maxText is the most bytes of one argument or variable (MAX_ARG_STRLEN without
-// its NUL).
-const maxText = 128<<10 - 1
-
 // tooLong says which of the kernel's limits stood against an execution: that of
 // one text, or that of all together.
 func tooLong(path string, argv, env []string) error {
 	sum := 0
 	for i, text := range slices.Concat(argv, env) {
-		if len(text) > maxText {
+		if len(text) > host.MaxArgument {
 			what := fmt.Sprintf("argument %d", i)
 			if i >= len(argv) {
 				name, _, _ := strings.Cut(text, "=")
 				what = "the variable " + verdict.Object(name)
 			}
-			return refuse(verdict.LimitReached, "executing", path, fmt.Sprintf("%s has %d bytes, and the kernel takes %d in one", what, len(text), maxText), "give that text in a file")
+			return refuse(verdict.LimitReached, "executing", path, fmt.Sprintf("%s has %d bytes, and the kernel takes %d in one", what, len(text), host.MaxArgument), "give that text in a file")
 		}
 		sum += len(text) + 1
 	}

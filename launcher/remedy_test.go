@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/wire"
+	host "leaseguard.internal/launcher/runtime"
 )
 
 // Each remedy leads somewhere.
@@ -54,7 +55,7 @@ func TestLaunchRemedy(t *testing.T) {
 
 // TestTooLong: what the kernel refuses is named, with its limit.
 func TestTooLong(t *testing.T) {
-	long := strings.Repeat("x", maxText+1)
+	long := strings.Repeat("x", host.MaxArgument+1)
 	for _, c := range []struct {
 		name      string
 		argv, env []string

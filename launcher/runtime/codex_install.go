@@ -91,10 +91,10 @@ func (in CodexInstall) args(u CodexUser, disabled []string) ([]string, error) {
 // tooLong refuses what the kernel would not take in one argument.
 func tooLong(u CodexUser, args []string) error {
 	for _, arg := range args {
-		if len(arg) > maxArgument {
+		if len(arg) > MaxArgument {
 			key, _, _ := strings.Cut(strings.TrimPrefix(arg, "--config="), "=")
 			return refuse(verdict.ConfigInvalid, "taking over the configuration of Codex in", u.Home,
-				fmt.Sprintf("what guard has to say of %s is %d bytes long, and the kernel takes %d in one argument", key, len(arg), maxArgument),
+				fmt.Sprintf("what guard has to say of %s is %d bytes long, and the kernel takes %d in one argument", key, len(arg), MaxArgument),
 				"remove entries of "+key+" from "+shellWord(u.Home+"/config.toml"))
 		}
 	}

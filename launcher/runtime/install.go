@@ -75,8 +75,9 @@ func (in Install) decides() []string {
 // recoverTool is the one tool of guard's own server.
 const recoverTool = "recover"
 
-// maxArgument is the most bytes of one argument: MAX_ARG_STRLEN with its NUL.
-const maxArgument = 128<<10 - 1
+// MaxArgument is the most bytes of one argument or variable: MAX_ARG_STRLEN
+// without its NUL.
+const MaxArgument = 128<<10 - 1
 
 type hook struct {
 	Type      string   `json:"type"`
@@ -172,7 +173,7 @@ func (in Install) settings(u User, helper string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(text)+len("--settings=") > maxArgument {
+	if len(text)+len("--settings=") > MaxArgument {
 		return "", u.tooLong(len(text))
 	}
 	return string(text), nil
@@ -187,7 +188,7 @@ func (u User) tooLong(size int) error {
 	}
 	key, largest := all.largest()
 	return refuse(verdict.ConfigInvalid, "taking over the settings of", u.SettingsFile,
-		fmt.Sprintf("they are %d bytes long, and the kernel takes %d in one argument; the largest key is %s with %d", size, maxArgument, verdict.Clean(key), largest),
+		fmt.Sprintf("they are %d bytes long, and the kernel takes %d in one argument; the largest key is %s with %d", size, MaxArgument, verdict.Clean(key), largest),
 		"make "+verdict.Clean(key)+" in "+shellWord(u.SettingsFile)+" shorter")
 }
 

@@ -96,10 +96,10 @@ func (u User) agentsArg(dir string) (string, error) {
 		return "", err
 	}
 	arg := "--agents=" + string(text)
-	if len(arg) > maxArgument {
+	if len(arg) > MaxArgument {
 		name, size := u.Agents.largest()
 		return "", refuse(verdict.ConfigInvalid, "taking over the agents in", dir,
-			"they are "+strconv.Itoa(len(text))+" bytes long, and the kernel takes "+strconv.Itoa(maxArgument)+" in one argument; the largest is "+verdict.Object(name)+" with "+strconv.Itoa(size),
+			"they are "+strconv.Itoa(len(text))+" bytes long, and the kernel takes "+strconv.Itoa(MaxArgument)+" in one argument; the largest is "+verdict.Object(name)+" with "+strconv.Itoa(size),
 			"make it shorter, or move it out of "+shellWord(filepath.Clean(dir)))
 	}
 	return arg, nil

@@ -188,7 +188,7 @@ func FuzzLoadUser(f *testing.F) {
 			return
 		}
 		args, err := Install{Gate: "/g", Socket: "/s", Server: "guard-1"}.Args(u, Files{})
-		if err == nil && (len(args[0]) > maxArgument || strings.ContainsRune(args[0], 0)) {
+		if err == nil && (len(args[0]) > MaxArgument || strings.ContainsRune(args[0], 0)) {
 			t.Errorf("arguments %.100q", args)
 		}
 	})
