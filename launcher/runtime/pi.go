@@ -155,11 +155,15 @@ func findNode(s Search) (*Client, error) {
 	for _, dir := range filepath.SplitList(s.Path) {
 		n := Search{Program: Program{Name: "node", Install: "install Node.js 22.19 or newer"}, Self: s.Self}
 		path := filepath.Join(dir, "node")
-		if !filepath.IsAbs(dir) || n.kind(path) == absent || n.kind(path) == own {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		is := n.kind(path)
+		if is == absent || is == own {
 			continue
 		}
 		real, err := filepath.EvalSymlinks(path)
-		if err != nil || n.kind(path) != native || !strings.HasPrefix(filepath.Base(real), "node") {
+		if err != nil || is != native || !strings.HasPrefix(filepath.Base(real), "node") {
 			return nil, refuse(verdict.WiringUnproved, "finding node", path, "it is a shim, which starts node as another process", next)
 		}
 		return n.pin(path)
