@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -96,12 +97,7 @@ func (e *Effective) load(m Managed, hooks jsontext.Value) {
 	if json.Unmarshal(hooks, &events, jsontext.AllowDuplicateNames(true)) != nil {
 		return
 	}
-	names := make([]string, 0, len(events))
-	for name := range events {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(events)) {
 		for _, group := range events[name] {
 			for _, entry := range group.Hooks {
 				if bad := hookShape(entry, ""); bad != nil {
@@ -137,13 +133,8 @@ func (e Effective) Missing(in Install) []string {
 
 // has looks for an entry that is exactly this one and meets every tool.
 func (e Effective) has(event string, entry jsontext.Value) bool {
-	if entry.Canonicalize() != nil {
-		return false
-	}
 	return slices.ContainsFunc(e.Hooks, func(h ManagedHook) bool {
-		got := h.Entry.Clone()
-		return h.Event == event && (h.Matcher == "*" || h.Matcher == "" || h.Matcher == ".*") &&
-			got.Canonicalize() == nil && string(got) == string(entry)
+		return h.Event == event && (h.Matcher == "*" || h.Matcher == "" || h.Matcher == ".*") && equal(h.Entry, entry)
 	})
 }
 

@@ -78,8 +78,8 @@ func Filter(env, pass []string) Environment {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		through := slices.Contains(pass, name)
-		if !through && fits(name, dropped) && !fits(name, kept) || isFixed(name) {
-			if !isFixed(name) {
+		if !through && fits(name, dropped) && !fits(name, kept) || isSet(name, fixed) {
+			if !isSet(name, fixed) {
 				out.Dropped = append(out.Dropped, name)
 			}
 			continue
@@ -152,8 +152,9 @@ func isOn(value string) bool {
 	return true
 }
 
-func isFixed(name string) bool {
-	return slices.ContainsFunc(fixed, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+// isSet says whether a list of name=value has the name.
+func isSet(name string, vars []string) bool {
+	return slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }
 
 func isSecret(name string) bool {

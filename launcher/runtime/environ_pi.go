@@ -23,7 +23,7 @@ func FilterPi(env, pass []string) Environment {
 	for _, v := range env {
 		name, _, _ := strings.Cut(v, "=")
 		switch {
-		case isPiFixed(name):
+		case isSet(name, piFixed):
 		case !slices.Contains(pass, name) && (fits(name, dropped) || fits(name, piDropped)):
 			out.Dropped = append(out.Dropped, name)
 		default:
@@ -40,8 +40,4 @@ func FilterPi(env, pass []string) Environment {
 // what changes from one terminal to the next, and without a look at the network.
 func (e Environment) ProofPi() []string {
 	return append(e.proved(), "PI_OFFLINE=1", "PI_TELEMETRY=0", "NO_PROXY=127.0.0.1")
-}
-
-func isPiFixed(name string) bool {
-	return slices.ContainsFunc(piFixed, func(v string) bool { return strings.HasPrefix(v, name+"=") })
 }

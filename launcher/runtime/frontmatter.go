@@ -48,7 +48,7 @@ var errFrontMatter = errors.New("its front matter holds more of YAML than is rea
 // part of YAML that such heads are written in. What it doesn't know is an error,
 // never a guess. A text without a head is all body.
 func frontMatter(text []byte) (map[string]field, []byte, error) {
-	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	text = bytes.TrimPrefix(text, bom)
 	lines := strings.SplitAfter(string(text), "\n")
 	if strings.TrimRight(lines[0], "\r\n") != "---" {
 		return nil, text, nil

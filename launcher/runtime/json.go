@@ -23,6 +23,9 @@ const (
 	maxState    = 64 << 20 // ~/.claude.json keeps a history of every project
 )
 
+// bom may stand before a text of the user's or an administrator's; the client takes it.
+var bom = []byte("\xef\xbb\xbf")
+
 // object keeps the raw values of a JSON object.
 type object map[string]jsontext.Value
 

@@ -138,7 +138,7 @@ func (m Managed) parsed() (top object, err error) {
 	} else if name != "managed-settings.json" {
 		return nil, nil
 	}
-	text := bytes.TrimSpace(bytes.TrimPrefix(m.Data, []byte("\xef\xbb\xbf")))
+	text := bytes.TrimSpace(bytes.TrimPrefix(m.Data, bom))
 	if len(text) == 0 {
 		return nil, nil
 	}

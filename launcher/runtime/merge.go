@@ -43,9 +43,6 @@ func (in Install) MergeHooks(path string, data []byte) ([]byte, error) {
 	return text, nil
 }
 
-// bom may stand before the text; the client takes it.
-var bom = []byte("\xef\xbb\xbf")
-
 // span is where a value stands in a text.
 type span struct{ from, to int }
 
