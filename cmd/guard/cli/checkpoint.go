@@ -19,13 +19,8 @@ func (c Command) checkpoint() *cobra.Command {
 that protects it, and read it back, as before a call that changes the machine.
 It ends when the checkpoint is confirmed, or checkpoint.timeout is over. It
 gives no session anything: each call takes a checkpoint of its own.`,
-		Example: "  guard checkpoint app-01\n  guard checkpoint --identifier 5a3f1c2e-0000-4000-8000-000000000000.vm-42",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return usagef("%s takes one machine, by its name in Zerto, and got %d", cmd.CommandPath(), len(args))
-			}
-			return nil
-		},
+		Example:           "  guard checkpoint app-01\n  guard checkpoint --identifier 5a3f1c2e-0000-4000-8000-000000000000.vm-42",
+		Args:              one("machine, by its name in Zerto"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			o, err := c.operator(cmd.Context())

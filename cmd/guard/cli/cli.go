@@ -121,6 +121,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// one wants one argument that isn't empty; what says which.
+func one(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return usagef("%s takes one %s, and got %d", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}
+
 // oneSession wants one argument, a session.
 func oneSession(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {

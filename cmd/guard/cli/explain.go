@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,12 +31,7 @@ Inside a session it explains that session's own calls, and leaves the ZVM alone.
 		Example: `  guard explain Bash
   guard explain mcp__vsphere__power_off_vm --input call.json
   echo '{"file_path":"/etc/guard/guard.toml"}' | guard explain Read --input -`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return usagef("%s takes one tool, by the name that the host gives it, and got %d", cmd.CommandPath(), len(args))
-			}
-			return nil
-		},
+		Args:              one("tool, by the name that the host gives it"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			text, err := c.readInput(input)
@@ -80,7 +74,7 @@ func (c Command) readInput(path string) ([]byte, error) {
 	}
 	text, err := c.readUpTo("--input", path, wire.MaxContext)
 	if err == nil && len(text) == 0 {
-		err = &failure{ExitUsage, errors.New("--input is empty; write one JSON object, {} for a call without arguments")}
+		err = usagef("--input is empty; write one JSON object, {} for a call without arguments")
 	}
 	return text, err
 }

@@ -16,3 +16,11 @@ trusted, byte by byte.`,
 	cmd.AddCommand(c.hooksList(), c.hooksTrust(), c.hooksRevoke(), c.hooksTest(), c.hooksRun())
 	return cmd
 }
+
+// oneHook wants one argument, a policy hook.
+func oneHook(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usagef("name one policy hook; see: guard hooks list")
+	}
+	return nil
+}

@@ -27,12 +27,7 @@ file any more is gone then.
 Whoever is about to trust it, and looked at it before, is refused. A whole hash is
 revoked also where nobody has trusted it.`,
 		Example: "  guard hooks revoke no-push\n  guard hooks revoke sha256:5df0dea214cc",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("name one policy hook; see: guard hooks list")
-			}
-			return nil
-		},
+		Args:    oneHook,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			h, err := c.lookAtHooks(cmd.Context())
 			if err != nil {

@@ -46,12 +46,7 @@ the fields that a hook reads if they are there. Without it the call is a Bash th
 echoes something.`,
 		Example: `  guard hooks test no-push
   echo '{"tool_name":"Bash","tool_input":{"command":"git push"}}' | guard hooks test no-push --input -`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return usagef("name one policy hook; see: guard hooks list")
-			}
-			return nil
-		},
+		Args: oneHook,
 		RunE: run(func(cmd *cobra.Command, args []string) error {
 			in, payload, err := c.fixture(input)
 			if err != nil {
