@@ -8,6 +8,20 @@ import (
 	"leaseguard.internal/launcher"
 )
 
+// launchAgent makes the command that launches a runtime by its name of one that
+// has words for people alone.
+func (c Command) launchAgent(runtime string, cmd *cobra.Command) *cobra.Command {
+	cmd.DisableFlagParsing = true    // nothing behind guard's own flags may be taken for one
+	cmd.DisableFlagsInUseLine = true // they stand in Use
+	cmd.RunE = run(func(cmd *cobra.Command, args []string) error { return c.agent(cmd, runtime, args) })
+	// For the help alone: agentFlags reads them.
+	f := cmd.Flags()
+	f.String("resume", "", "`ID` of an ended session of yours, whose next generation this is; it keeps no authority (the client's own --resume goes behind --)")
+	f.String("client", "", "the client's own program in `FILE`, of Pi its script, in place of the one in PATH")
+	f.Bool("no-cache", false, "prove the gate also if that was done within a day")
+	return cmd
+}
+
 // agent launches a runtime by its name. It returns only if that failed; the exit
 // code is 3 also for a refusal, since no session was started.
 func (c Command) agent(cmd *cobra.Command, runtime string, args []string) error {
@@ -23,14 +37,6 @@ func (c Command) agent(cmd *cobra.Command, runtime string, args []string) error 
 		err = launcher.Agent(cmd.Context(), runtime, l)
 	}
 	return &failure{ExitUnfinished, err}
-}
-
-// describeAgentFlags is for the help alone: agentFlags reads them.
-func describeAgentFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.String("resume", "", "`ID` of an ended session of yours, whose next generation this is; it keeps no authority (the client's own --resume goes behind --)")
-	f.String("client", "", "the client's own program in `FILE`, of Pi its script, in place of the one in PATH")
-	f.Bool("no-cache", false, "prove the gate also if that was done within a day")
 }
 
 // agentFlags takes guard's own flags off the beginning of args.

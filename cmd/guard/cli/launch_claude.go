@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 func (c Command) launchClaude() *cobra.Command {
-	cmd := &cobra.Command{
+	return c.launchAgent("claude", &cobra.Command{
 		Use:   "claude [--resume ID] [--client FILE] [--no-cache] [--] [ARGS…]",
 		Short: "launch Claude Code with the gate before every tool call",
 		Long: `Claude finds the native executable of Claude Code, installs the gate in it, has
@@ -19,13 +19,5 @@ is not loaded, but those of its MCP servers that the user's files accept by name
 		Example: `  guard launch claude
   guard launch claude -- -p "tidy up the logs" --permission-mode acceptEdits
   guard launch claude -- --resume     # goes on with a conversation of the client's`,
-		// Nothing behind guard's own flags may be taken for one.
-		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true, // they stand in Use
-		RunE: run(func(cmd *cobra.Command, args []string) error {
-			return c.agent(cmd, "claude", args)
-		}),
-	}
-	describeAgentFlags(cmd)
-	return cmd
+	})
 }

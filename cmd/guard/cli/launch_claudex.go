@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 func (c Command) launchClaudex() *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := c.launchAgent("claudex", &cobra.Command{
 		Use:   "claudex [--config-dir DIR] [--resume ID] [--client FILE] [--no-cache] [--] [ARGS…]",
 		Short: "launch Claude Code with a configuration directory of its own",
 		Long: `Claudex is Claude Code with log-in, history and settings of its own, in DIR: by
@@ -14,13 +14,7 @@ calls denied. A settings.json that is a link, or that Claude would skip, ends th
 launch and is left alone.`,
 		Example: `  guard launch claudex -- -p "tidy up the logs" --dangerously-skip-permissions
   guard launch claudex --config-dir ~/agents/night`,
-		DisableFlagParsing:    true, // as for claude
-		DisableFlagsInUseLine: true,
-		RunE: run(func(cmd *cobra.Command, args []string) error {
-			return c.agent(cmd, "claudex", args)
-		}),
-	}
-	describeAgentFlags(cmd)
+	})
 	cmd.Flags().String("config-dir", "", "the configuration directory: a `DIR`")
 	return cmd
 }

@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 func (c Command) launchCodex() *cobra.Command {
-	cmd := &cobra.Command{
+	return c.launchAgent("codex", &cobra.Command{
 		Use:   "codex [--resume ID] [--client FILE] [--no-cache] [--] [ARGS…]",
 		Short: "launch Codex with the gate before every tool call",
 		Long: `Codex finds the native program of Codex behind npm's script, installs the gate in
@@ -19,13 +19,5 @@ environment only a short list of names reaches the client (session.env_pass).`,
 		Example: `  guard launch codex
   guard launch codex -- exec --sandbox workspace-write "tidy up the logs"
   guard launch codex -- resume --last     # goes on with a conversation of the client's`,
-		// Nothing behind guard's own flags may be taken for one.
-		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true, // they stand in Use
-		RunE: run(func(cmd *cobra.Command, args []string) error {
-			return c.agent(cmd, "codex", args)
-		}),
-	}
-	describeAgentFlags(cmd)
-	return cmd
+	})
 }

@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 func (c Command) launchPi() *cobra.Command {
-	cmd := &cobra.Command{
+	return c.launchAgent("pi", &cobra.Command{
 		Use:   "pi [--resume ID] [--client FILE] [--no-cache] [--] [ARGS…]",
 		Short: "launch Pi with the gate before every tool call",
 		Long: `Pi finds Pi's own script and the node that runs it, gives Pi guard's extension
@@ -20,13 +20,5 @@ dropped for all; session.env_pass lets a name through.`,
   guard launch pi -- -p "tidy up the logs"
   guard launch pi -- --mode rpc
   guard launch pi -- --continue       # goes on with a conversation of Pi's`,
-		// Nothing behind guard's own flags may be taken for one.
-		DisableFlagParsing:    true,
-		DisableFlagsInUseLine: true, // they stand in Use
-		RunE: run(func(cmd *cobra.Command, args []string) error {
-			return c.agent(cmd, "pi", args)
-		}),
-	}
-	describeAgentFlags(cmd)
-	return cmd
+	})
 }
