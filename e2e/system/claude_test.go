@@ -91,14 +91,14 @@ func after(do func() error, step fakemodel.Step) fakemodel.Step {
 	return fakemodel.After(func(context.Context, *fakemodel.Request) error { return do() }, step)
 }
 
-// operated has olga do something with ada's one session of a runtime.
-func operated(t *testing.T, runtime, word string, step fakemodel.Step) fakemodel.Step {
+// approved has olga approve ada's one session of a runtime before a step.
+func approved(t *testing.T, runtime string, step fakemodel.Step) fakemodel.Step {
 	return after(func() error {
 		for _, open := range status(t).Sessions {
 			if open.Runtime != runtime || !open.GateSeen {
 				return fmt.Errorf("the broker knows %+v", open)
 			}
-			operator(t, word, open.ID)
+			operator(t, "approve", open.ID)
 		}
 		return nil
 	}, step)
@@ -154,9 +154,9 @@ func TestClaudeInSystemMode(t *testing.T) {
 		Steps: append([]fakemodel.Step{
 			fakemodel.Use("Read", `{"file_path":"/etc/hostname"}`),
 			touching("before"),
-			operated(t, "claude", "approve", full),
+			approved(t, "claude", full),
 			touching("compacted"),
-			operated(t, "claude", "approve", touching("again")),
+			approved(t, "claude", touching("again")),
 			after(func() error { return os.Remove(runtime.DropIn) }, fakemodel.Use("Read", `{"file_path":"/etc/hosts"}`)),
 			after(heardOfChange(t), touching("without")),
 		}, slices.Repeat([]fakemodel.Step{untilOwn}, 200)...),

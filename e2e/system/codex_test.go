@@ -63,7 +63,7 @@ func TestCodexInSystemMode(t *testing.T) {
 	}
 	s := activate(t)
 	s.wake(t)
-	model := codexFor(t, "[features]\nhooks = false\n", touchingCodex("before"), operated(t, "codex", "approve", touchingCodex("under")))
+	model := codexFor(t, "[features]\nhooks = false\n", touchingCodex("before"), approved(t, "codex", touchingCodex("under")))
 	if out, err := codexAs("guard", "launch", "codex", "--").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

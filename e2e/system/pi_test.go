@@ -43,7 +43,7 @@ func TestPiInSystemMode(t *testing.T) {
 	touch := func(name string) fakemodel.Step {
 		return fakemodel.Use("bash", fmt.Sprintf(`{"command":"touch %s/%s"}`, projectDir, name))
 	}
-	model := piFor(t, fakemodel.Use("read", `{"path":"/etc/hostname"}`), touch("before"), operated(t, "pi", "approve", touch("under")))
+	model := piFor(t, fakemodel.Use("read", `{"path":"/etc/hostname"}`), touch("before"), approved(t, "pi", touch("under")))
 	cmd := as("ada", "guard", "launch", "pi", "--", "-p", "go", "--model", "fake/fake", "--offline")
 	cmd.Dir = projectDir
 	cmd.Env = append(cmd.Env, "HOME=/home/ada", "PATH="+programs+":"+piHome+"/node_modules/.bin:"+nodeHome+"/bin:/usr/bin:/bin")
