@@ -18,9 +18,7 @@
 package hookfile
 
 import (
-	"slices"
 	"strings"
-	"time"
 )
 
 // Source is whose file a definition comes from.
@@ -84,9 +82,6 @@ type Definition struct {
 // File is what a file holds, in its order.
 type File struct{ Definitions []Definition }
 
-// Timeout is how long the hook may take.
-func (d Definition) Timeout() time.Duration { return time.Duration(d.TimeoutMS) * time.Millisecond }
-
 // Allows says whether the call goes on when the hook fails.
 func (d Definition) Allows() bool { return d.OnError == Allow }
 
@@ -100,13 +95,6 @@ func (d Definition) Match(tool string) bool {
 		}
 	}
 	return false
-}
-
-// Same says whether two definitions mean the same, wherever they stand and
-// whether they are switched on or not.
-func (d Definition) Same(e Definition) bool {
-	return d.Source == e.Source && d.Matcher == e.Matcher && d.Command == e.Command &&
-		slices.Equal(d.Args, e.Args) && d.TimeoutMS == e.TimeoutMS && d.Allows() == e.Allows()
 }
 
 // matcherFault says what is wrong with a matcher; "" when nothing is.
