@@ -162,7 +162,7 @@ func playRecover([]string) int {
 		{Verb: wire.VerbRecoverBegin, Documents: []wire.Document{{Name: "AGENTS.md", Missing: true}}},
 		{Verb: wire.VerbRecoverPromote, Token: "lgt_" + strings.Repeat("A", 43), Documents: []wire.Document{{Name: "AGENTS.md", Missing: true}}},
 	} {
-		res, err := client.DialSession(p).Do(context.Background(), ctl, nil)
+		res, err := client.Inside(p).Do(context.Background(), ctl, nil)
 		var refused *wire.Error
 		if errors.As(err, &refused) {
 			fmt.Printf("[%s %s]\n", ctl.Verb, refused.Message)

@@ -78,14 +78,8 @@ func Refused(err error, code verdict.Code) bool {
 	return errors.As(err, &refusal) && refusal.Code == string(code)
 }
 
-// DialSession returns a client for what programs of a session ask, through
-// broker.sock.
-func DialSession(p paths.Paths) *Client {
-	return &Client{paths: p, socket: p.BrokerSocket}
-}
-
-// Inside returns a client that asks as a process of a session: a launcher, or a
-// session's own recovery tool.
+// Inside returns a client that asks as a process of a session, through broker.sock:
+// a launcher, or a session's own recovery tool.
 func Inside(p paths.Paths) *Client {
 	return &Client{paths: p, socket: p.BrokerSocket}
 }

@@ -49,7 +49,7 @@ type Options struct {
 // Serve answers the host until In ends, which is no error, or ctx does.
 func Serve(ctx context.Context, opt Options) error {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &tool{ctx: ctx, broker: client.DialSession(opt.Paths), turn: make(chan struct{}, 1)}
+	t := &tool{ctx: ctx, broker: client.Inside(opt.Paths), turn: make(chan struct{}, 1)}
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: opt.Name, Title: "leaseguard", Version: version.Version},
 		&mcp.ServerOptions{
