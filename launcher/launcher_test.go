@@ -237,18 +237,32 @@ func TestExec(t *testing.T) {
 	checkView(t, f, text, cmd.Process.Pid, argv)
 }
 
-func checkView(t *testing.T, f fixture, text []byte, pid int, argv []string) {
+// readView reads what a runtime found around itself, and looks at what all of them
+// have to find; env must be in its environment.
+func readView(t *testing.T, f fixture, text []byte, env ...string) (v runtimeView, args []string) {
 	t.Helper()
-	var v runtimeView
 	if err := json.Unmarshal(text, &v); err != nil {
 		t.Fatalf("the runtime said %q: %v", text, err)
 	}
-	if v.PID != pid || v.Dir != f.dir || v.Subreaper != 1 || !slices.Equal(v.Open, []int{0, 1, 2}) {
-		t.Errorf("pid %d in %q, subreaper %d, open %v; want pid %d in %q, subreaper 1, open 0 to 2", v.PID, v.Dir, v.Subreaper, v.Open, pid, f.dir)
+	if v.Dir != f.dir || v.Subreaper != 1 || !slices.Equal(v.Open, []int{0, 1, 2}) {
+		t.Errorf("in %q, subreaper %d, open %v; want %q, subreaper 1, open 0 to 2", v.Dir, v.Subreaper, v.Open, f.dir)
 	}
-	args := make([]string, 0, len(v.Args))
+	for _, want := range append(env, "GUARD_SESSION=s1", "GUARD_GENERATION=7") {
+		if !slices.Contains(v.Env, want) {
+			t.Errorf("the runtime lacks %q", want)
+		}
+	}
 	for _, a := range v.Args {
 		args = append(args, string(a))
+	}
+	return v, args
+}
+
+func checkView(t *testing.T, f fixture, text []byte, pid int, argv []string) {
+	t.Helper()
+	v, args := readView(t, f, text, "SECRET=mine", "NOTIFY_SOCKET_2=kept", "ODD")
+	if v.PID != pid {
+		t.Errorf("pid %d, want %d", v.PID, pid)
 	}
 	if !slices.Equal(args, argv) {
 		t.Errorf("arguments %q, want %q", args, argv)
@@ -258,11 +272,6 @@ func checkView(t *testing.T, f fixture, text []byte, pid int, argv []string) {
 		removed := strings.HasPrefix(name, "LISTEN_") || name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "GUARD_")
 		if removed && v != "GUARD_SESSION=s1" && v != "GUARD_GENERATION=7" {
 			t.Errorf("the runtime has %q", v)
-		}
-	}
-	for _, want := range []string{"GUARD_SESSION=s1", "GUARD_GENERATION=7", "SECRET=mine", "NOTIFY_SOCKET_2=kept", "ODD"} {
-		if !slices.Contains(v.Env, want) {
-			t.Errorf("the runtime lacks %q", want)
 		}
 	}
 }

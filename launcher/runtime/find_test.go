@@ -56,6 +56,35 @@ func refusal(t *testing.T, err error, code string) string {
 	return w.Message
 }
 
+// searchIn looks in a tree, for the file if one is named, with those directories
+// of it in PATH.
+func searchIn(dir, path, file string) Search {
+	s := Search{Home: filepath.Join(dir, "home"), Self: filepath.Join(dir, "guard")}
+	for _, d := range strings.Fields(path) {
+		s.Path += ":" + filepath.Join(dir, d)
+	}
+	if file != "" {
+		s.File = filepath.Join(dir, file)
+	}
+	return s
+}
+
+// isRefused checks that a search of the tree was refused with those words; when
+// there are none, that it found something.
+func isRefused(t *testing.T, err error, dir, words string) bool {
+	t.Helper()
+	if words == "" && err != nil {
+		t.Fatal(err)
+	}
+	if words == "" {
+		return false
+	}
+	if reason := refusal(t, err, "wiring_unproved"); !strings.Contains(reason, strings.ReplaceAll(words, "DIR", dir)) {
+		t.Errorf("reason %q", reason)
+	}
+	return true
+}
+
 func TestL1_L4_Find(t *testing.T) {
 	const shim = "#!/bin/sh\nnode real.js \"$@\"\n"
 	for _, c := range []struct {
@@ -91,22 +120,11 @@ func TestL1_L4_Find(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := tree(t, c.files)
-			s := Search{Program: ClaudeProgram, Home: filepath.Join(dir, "home"), Self: filepath.Join(dir, "guard")}
-			for _, d := range strings.Fields(c.path) {
-				s.Path += ":" + filepath.Join(dir, d)
-			}
-			if c.file != "" {
-				s.File = filepath.Join(dir, c.file)
-			}
+			s := searchIn(dir, c.path, c.file)
+			s.Program = ClaudeProgram
 			got, err := Find(s)
-			if c.refused != "" {
-				if reason := refusal(t, err, "wiring_unproved"); !strings.Contains(reason, strings.ReplaceAll(c.refused, "DIR", dir)) {
-					t.Errorf("reason %q", reason)
-				}
+			if isRefused(t, err, dir, c.refused) {
 				return
-			}
-			if err != nil {
-				t.Fatal(err)
 			}
 			defer got.Close()
 			if got.Path != filepath.Join(dir, c.want) || (c.note == "") != (got.Note == "") || !strings.Contains(got.Note, c.note) {

@@ -69,27 +69,32 @@ func TestCheckArgs(t *testing.T) {
 		{args: "-p x daemon", refused: "daemon"},
 		{args: "cc://host/x", refused: "cc://"},
 	} {
-		t.Run(c.args, func(t *testing.T) {
-			args := strings.Fields(c.args)
-			before := slices.Clone(args)
-			use, err := Claude.CheckArgs(args, nil)
-			if !slices.Equal(args, before) {
-				t.Errorf("the arguments were changed to %q", args)
-			}
-			if c.refused == "" {
-				if err != nil || use.Unattended != c.unattended {
-					t.Errorf("got %+v, %v", use, err)
-				}
-				return
-			}
-			reason := refusal(t, err, "flag_refused")
-			if !strings.Contains(reason, `"`+c.refused) {
-				t.Errorf("reason %q", reason)
-			}
-			if strings.Contains(reason, "value") {
-				t.Errorf("reason %q tells the option's value", reason)
-			}
-		})
+		t.Run(c.args, func(t *testing.T) { checkArgs(t, Claude, c.args, c.refused, c.unattended) })
+	}
+}
+
+// checkArgs has a table look at words, of which it refuses the one that is named,
+// if one is.
+func checkArgs(t *testing.T, table Table, words, refused string, unattended bool) {
+	t.Helper()
+	args := strings.Fields(words)
+	before := slices.Clone(args)
+	use, err := table.CheckArgs(args, nil)
+	if !slices.Equal(args, before) {
+		t.Errorf("the arguments were changed to %q", args)
+	}
+	if refused == "" {
+		if err != nil || use.Unattended != unattended {
+			t.Errorf("got %+v, %v", use, err)
+		}
+		return
+	}
+	reason := refusal(t, err, "flag_refused")
+	if !strings.Contains(reason, `"`+refused) {
+		t.Errorf("reason %q", reason)
+	}
+	if strings.Contains(reason, "value") {
+		t.Errorf("reason %q tells the option's value", reason)
 	}
 }
 

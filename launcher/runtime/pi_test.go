@@ -61,22 +61,9 @@ func TestL1_L4_FindPi(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := tree(t, c.files)
-			s := Search{Home: filepath.Join(dir, "home"), Self: filepath.Join(dir, "guard")}
-			for _, d := range strings.Fields(c.path) {
-				s.Path += ":" + filepath.Join(dir, d)
-			}
-			if c.file != "" {
-				s.File = filepath.Join(dir, c.file)
-			}
-			got, err := FindPi(s)
-			if c.refused != "" {
-				if reason := refusal(t, err, "wiring_unproved"); !strings.Contains(reason, strings.ReplaceAll(c.refused, "DIR", dir)) {
-					t.Errorf("reason %q", reason)
-				}
+			got, err := FindPi(searchIn(dir, c.path, c.file))
+			if isRefused(t, err, dir, c.refused) {
 				return
-			}
-			if err != nil {
-				t.Fatal(err)
 			}
 			defer got.Close()
 			if got.Script.Path != filepath.Join(dir, c.script) || got.Node.Path != filepath.Join(dir, c.node) || got.Version != "1.6.0" {
@@ -242,18 +229,7 @@ func TestPiOptions(t *testing.T) {
 		{args: "--offline update", refused: "update"},
 		{args: "mcp", refused: "mcp"},
 	} {
-		t.Run(c.args, func(t *testing.T) {
-			use, err := PiTable.CheckArgs(strings.Fields(c.args), nil)
-			if c.refused == "" {
-				if err != nil || use.Unattended != c.unattended {
-					t.Errorf("got %+v, %v", use, err)
-				}
-				return
-			}
-			if reason := refusal(t, err, "flag_refused"); !strings.Contains(reason, `"`+c.refused) {
-				t.Errorf("reason %q", reason)
-			}
-		})
+		t.Run(c.args, func(t *testing.T) { checkArgs(t, PiTable, c.args, c.refused, c.unattended) })
 	}
 }
 
