@@ -103,7 +103,7 @@ func (k *checking) tool(s *Source, t Tool) {
 	}
 	k.seen[name] = verdict.Object(t.Name) + " of server " + verdict.Object(s.Server)
 	switch {
-	case !plain.MatchString(t.Name):
+	case !plain().MatchString(t.Name):
 		k.find(Ambiguous, name, catalog.Entry{}, "hosts write the name %s in ways of their own; list it by the name that guard log shows", verdict.Object(t.Name))
 	case !listed:
 		k.find(Unlisted, name, e, "no entry is for it, so checkpoint.unlisted holds; draft one: guard catalog import %s=FILE", s.Server)

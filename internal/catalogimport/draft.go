@@ -170,7 +170,7 @@ func (d *drafting) name(s *Source, name string) (match string, own Need, ok bool
 func (d *drafting) list(s *Source) {
 	for _, t := range s.Tools {
 		match := full(s.Server, t.Name)
-		if !plain.MatchString(t.Name) {
+		if !plain().MatchString(t.Name) {
 			d.leave("%s of %s: hosts write such a name in ways of their own; list it by the name that guard log shows", verdict.Object(t.Name), verdict.Object(s.Server))
 			continue
 		}

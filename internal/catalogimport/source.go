@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -40,7 +41,7 @@ const (
 
 // plain are names that hosts write as they are. Others they write in ways of
 // their own, so that nobody can say here which name will be asked for.
-var plain = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+$`) })
 
 // Source is one file that was read.
 type Source struct {
@@ -87,7 +88,7 @@ const (
 // Read reads a file. name is for people; server is what the host calls the MCP
 // server that the file is about, or empty.
 func Read(name, server string, data []byte) (*Source, error) {
-	if server != "" && !plain.MatchString(server) {
+	if server != "" && !plain().MatchString(server) {
 		return nil, fmt.Errorf("reading %s: %s is no name of a server as a host writes it; use letters, digits, _ and - as in mcp__NAME__tool", verdict.Object(name), verdict.Object(server))
 	}
 	s := &Source{File: name, Server: server}

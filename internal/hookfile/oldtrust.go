@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"regexp"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -25,7 +26,7 @@ const (
 	maxIdentity  = 8192
 )
 
-var oldHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var oldHash = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 
 // ParseOldTrust reads a whole such file. Its error is an *Error.
 func ParseOldTrust(data []byte) ([]OldTrust, error) {
@@ -94,7 +95,7 @@ func (p *oldParser) record() error {
 	switch {
 	case fields != 4: // no key twice, and no other
 		return p.fault("a record needs definitionHash, source, projectIdentity and trustedAt")
-	case !oldHash.MatchString(r.Hash):
+	case !oldHash().MatchString(r.Hash):
 		return p.fault("definitionHash must be sha256: and 64 digits in lower case")
 	case r.Source != User && r.Source != Project:
 		return p.fault("source must be user or project")

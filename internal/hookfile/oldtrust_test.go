@@ -64,7 +64,7 @@ func FuzzParseOldTrust(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := ParseOldTrust(data)
 		for _, r := range got {
-			if err != nil || !oldHash.MatchString(r.Hash) || r.Identity == "" || r.At < 0 {
+			if err != nil || !oldHash().MatchString(r.Hash) || r.Identity == "" || r.At < 0 {
 				t.Fatalf("%+v, %v", r, err)
 			}
 		}
