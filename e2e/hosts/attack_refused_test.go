@@ -137,8 +137,8 @@ func TestAttackStaleProof(t *testing.T) {
 		if got := proofs() - before; got != more {
 			t.Errorf("%s: %d proofs more, want %d", name, got, more)
 		}
-		if got := g.results(); g.marked() || len(got) != 1 || !strings.Contains(got[0], "guard: lease_unverified: ") {
-			t.Errorf("%s: marked %v, the model was told %q", name, g.marked(), got)
+		if !g.denied() {
+			t.Error(name)
 		}
 	}
 	launch("first", 1)

@@ -180,7 +180,7 @@ func (a attack) withGuard(g *guarded) {
 	}
 	saw := a.saw
 	if saw == "" {
-		saw = "guard: lease_unverified: "
+		saw = early
 	}
 	if len(got) == 0 || !strings.Contains(got[0], saw) {
 		t.Errorf("of its first call the model was told %q, want %q\n%s\n%s", got, saw, o.Stdout, o.Stderr)

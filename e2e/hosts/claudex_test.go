@@ -98,7 +98,7 @@ func TestClaudexWithoutGuard(t *testing.T) {
 	hole{Host: "claudex", Version: host.Tested, ID: "settings_file_alone", What: "a project's disableAllHooks silences the gate that stands in the settings file",
 		State: "closed", By: "a launch installs it in its arguments too; the file is for starts without guard"}.report(t)
 	g.ok(g.launch())
-	if got := g.results(); !g.marked() || len(got) != 3 || !strings.Contains(got[2], "guard: lease_unverified: ") {
+	if got := g.results(); !g.marked() || len(got) != 3 || !strings.Contains(got[2], early) {
 		t.Errorf("marked %v, the model was told %q", g.marked(), got)
 	}
 }
@@ -221,9 +221,7 @@ func TestS2_L4_Claudex(t *testing.T) {
 			t.Errorf("stderr %q doesn't say %q", o.Stderr, want)
 		}
 	}
-	if got := g.results(); g.marked() || len(got) != 1 || !strings.Contains(got[0], "guard: lease_unverified: ") {
-		t.Errorf("marked %v, the model was told %q", g.marked(), got)
-	}
+	g.denied()
 	before := g.Model.Count()
 	for _, flag := range []string{"--bare", "--safe-mode", "--settings={}", "--agents={}"} {
 		if o := g.launch(flag); o.Exit != 3 || !strings.Contains(o.Stderr, "guard: flag_refused: launching claudex with ") {

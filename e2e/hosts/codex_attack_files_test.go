@@ -79,7 +79,7 @@ func TestCodexAttackSkill(t *testing.T) {
 		g.codexSteps("", g.shell("true"))
 		args := slices.Concat(codexExec, []string{"$planted go"})
 		if guarded {
-			g.ok(g.launchCodexAs(slices.Concat([]string{"--"}, args)...))
+			g.ok(g.launchAs(slices.Concat([]string{"--"}, args)...))
 		} else {
 			g.ok(g.runAs(args...))
 		}
@@ -134,7 +134,7 @@ func TestCodexAttackUser(t *testing.T) {
 			plant:  func(w *world) { w.write(filepath.Join(w.Home, ".bashrc"), "touch "+w.Marker+"\n") }},
 		{id: "user_code_mode", what: "code mode: calls are made by a script, whose own call no hook sees", by: "each nested call asks the gate", beats: nowhere,
 			config: func(*world) string { return "[features]\ncode_mode = true\n" },
-			saw:    "guard: lease_unverified: ",
+			saw:    early,
 			steps: func(w *world) []fakemodel.Step {
 				return []fakemodel.Step{fakemodel.Use("exec", `const r = await tools.exec_command({cmd: "touch `+w.Marker+`"}); text(JSON.stringify(r));`)}
 			}},

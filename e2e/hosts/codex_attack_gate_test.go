@@ -60,7 +60,7 @@ func TestF3_CodexGateFails(t *testing.T) {
 			g.codexSteps("", g.shell("true"), between(func() { g.replace(gate, c.script) }, g.mark()))
 			g.ok(g.launchCodex())
 			got := g.results()
-			if g.marked() || len(got) != 2 || !strings.Contains(got[0], "guard: lease_unverified: ") || !strings.Contains(got[1], "blocked by PreToolUse hook: ") {
+			if g.marked() || len(got) != 2 || !strings.Contains(got[0], early) || !strings.Contains(got[1], "blocked by PreToolUse hook: ") {
 				t.Errorf("marked %v, the model was told %q", g.marked(), got)
 			}
 		})
@@ -76,21 +76,6 @@ func TestCodexBrokerGone(t *testing.T) {
 	g.ok(g.launchCodex())
 	if got := g.results(); g.marked() || len(got) != 2 || !strings.Contains(got[1], "guard: broker_unavailable: ") {
 		t.Errorf("marked %v, the model was told %q", g.marked(), got)
-	}
-}
-
-// TestCodexGateReplaced: in user mode the gate is a file of the agent's own user.
-func TestCodexGateReplaced(t *testing.T) {
-	t.Parallel()
-	codexHole("gate_replaced", "a passed call puts another program in the gate's place", "open",
-		"in user mode the agent's user owns the gate: use system mode, where it is root's").report(t)
-	g := newCodex(t, "")
-	gate := g.ownPrograms()
-	g.codexSteps("", between(g.approve, g.shell("true")),
-		between(func() { g.revoke(); g.replace(gate, "cat >/dev/null; printf '{}'") }, g.mark()))
-	g.ok(g.launchCodex())
-	if !g.marked() {
-		t.Errorf("the model was told %q: the hole is closed, and the row says otherwise", g.results())
 	}
 }
 

@@ -139,7 +139,7 @@ func (a codexAttack) withGuard(t *testing.T) {
 		count = len(steps) + 1
 		return append(steps, last)
 	})
-	o := g.launchCodexAs(append([]string{"--"}, a.arguments()...)...)
+	o := g.launchAs(append([]string{"--"}, a.arguments()...)...)
 	if a.refused != "" {
 		g.noSession(o, a.refused)
 		return
@@ -153,7 +153,7 @@ func (a codexAttack) withGuard(t *testing.T) {
 		code = "lease_revoked"
 	}
 	if saw == "" {
-		saw = "guard: lease_unverified: "
+		saw = early
 	}
 	if len(got) != count || !strings.Contains(got[0], saw) || !strings.Contains(got[len(got)-1], "guard: "+code+": ") {
 		t.Errorf("the model was told %q, want %d results, %q first and %s last\n%s\n%s", got, count, saw, code, o.Stdout, o.Stderr)

@@ -25,9 +25,7 @@ func TestCodexCredentialProgram(t *testing.T) {
 	must(t, err)
 	g.write(g.codexHome("config.toml"), strings.Replace(text, "experimental_bearer_token", "# ", 1))
 	g.ok(g.launchCodex())
-	if got := g.results(); g.marked() || len(got) != 1 || !strings.Contains(got[0], "guard: lease_unverified: ") {
-		t.Errorf("marked %v, the model was told %q", g.marked(), got)
-	}
+	g.denied()
 	if text, err := readAll(found); err != nil || !strings.Contains(text, "\n200\n") {
 		t.Errorf("it has no line, and the row says otherwise: %v, %q", err, text)
 	}

@@ -13,7 +13,8 @@ import (
 // process session, where no tool of its is.
 func TestCodexRecovery(t *testing.T) {
 	t.Parallel()
-	g, sim := newCodexProtected(t, selfPromotion)
+	g, sim := newProtected(t, selfPromotion)
+	g.ofCodex()
 	g.write(filepath.Join(g.Project, "AGENTS.md"), "Think before you touch.\n")
 	touch := input(t, "cmd", "touch "+g.Marker)
 	acts := []act{

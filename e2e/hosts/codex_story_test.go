@@ -32,7 +32,8 @@ func (w *world) codexCame(acts []act) {
 // without a checkpoint that the model is told of, and lost context ends the lease.
 func TestCodexStory(t *testing.T) {
 	t.Parallel()
-	g, sim := newCodexProtected(t, "")
+	g, sim := newProtected(t, "")
+	g.ofCodex()
 	file := filepath.Join(g.Project, "written")
 	command := func(text string) string { return input(t, "cmd", text) }
 	untouched := func() {

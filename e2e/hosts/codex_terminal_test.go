@@ -21,9 +21,7 @@ func TestCodexInTerminal(t *testing.T) {
 	x.press("\r", "the client's own screen", func() bool { return strings.Contains(x.screen(), "gpt-5.4") })
 	x.enter("go")
 	w.await("the result", func() bool { return len(g.results()) == 1 })
-	if got := g.results(); g.marked() || !strings.Contains(got[0], "guard: lease_unverified: ") {
-		t.Errorf("marked %v, the model was told %q", g.marked(), got)
-	}
+	g.denied()
 	if s := g.session(); !s.GateSeen {
 		t.Errorf("the host's own gate was not seen: %+v", s)
 	}

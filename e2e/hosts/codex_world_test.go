@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/fakemodel"
-	"leaseguard.internal/internal/zvmsim"
-	host "leaseguard.internal/launcher/runtime"
 )
 
 // codexExec makes Codex run unattended with nothing held back.
@@ -19,18 +17,13 @@ var codexExec = []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-
 // newCodex makes a guarded world in which Codex is in PATH.
 func newCodex(t *testing.T, config string) *guarded {
 	t.Helper()
-	g := newGuarded(t, config)
-	g.forCodex()
-	return g
+	return newGuarded(t, config).ofCodex()
 }
 
-// newCodexProtected is newCodex on a host whose machine app-01 is a simulated
-// ZVM's.
-func newCodexProtected(t *testing.T, config string) (*guarded, *zvmsim.Server) {
-	t.Helper()
-	g, sim := newProtected(t, config)
+func (g *guarded) ofCodex() *guarded {
+	g.runtime = "codex"
 	g.forCodex()
-	return g, sim
+	return g
 }
 
 func (w *world) forCodex() {
@@ -75,15 +68,7 @@ func (w *world) codex(args ...string) outcome {
 // launchCodex runs it under guard.
 func (g *guarded) launchCodex(args ...string) outcome {
 	g.t.Helper()
-	return g.launchCodexAs(slices.Concat([]string{"--"}, codexExec, args, []string{"go"})...)
-}
-
-// launchCodexAs runs guard launch codex with exactly these arguments.
-func (g *guarded) launchCodexAs(args ...string) outcome {
-	g.t.Helper()
-	w := *g.world
-	w.Client = filepath.Join(g.bin, "guard")
-	return w.runAs(append([]string{"launch", "codex"}, args...)...)
+	return g.launchAs(slices.Concat([]string{"--"}, codexExec, args, []string{"go"})...)
 }
 
 // shell is a step in which the model runs a command.
@@ -96,5 +81,5 @@ func (w *world) mark() fakemodel.Step { return w.shell("touch " + w.Marker) }
 
 // codexHole is a row of the table of holes.
 func codexHole(id, what, state, by string) hole {
-	return hole{Host: "codex", Version: host.CodexTested, ID: id, What: what, State: state, By: by}
+	return hole{Host: "codex", Version: versions["codex"], ID: id, What: what, State: state, By: by}
 }

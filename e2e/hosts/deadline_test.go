@@ -18,27 +18,18 @@ import (
 // that hangs.
 func TestF2_CodexAndPi(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		world  func(*testing.T, string) (*guarded, *zvmsim.Server)
-		script func(*guarded, ...fakemodel.Step)
-		mark   func(*guarded) fakemodel.Step
-		launch func(*guarded) outcome
-	}{
-		{"codex", newCodexProtected, func(g *guarded, s ...fakemodel.Step) { g.codexSteps("", s...) },
-			func(g *guarded) fakemodel.Step { return g.mark() }, func(g *guarded) outcome { return g.launchCodex() }},
-		{"pi", newPiProtected, func(g *guarded, s ...fakemodel.Step) { g.piSteps(s...) },
-			func(g *guarded) fakemodel.Step { return fakemodel.Use("bash", g.touch()) }, func(g *guarded) outcome { return g.launchPi() }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for _, name := range []string{"codex", "pi"} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, sim := c.world(t, short)
+			c := clients[name]
+			g, sim := newProtected(t, short)
+			c.as(g)
 			must(t, sim.Set("*", zvmsim.Faults{Insert: zvmsim.InsertStuck}))
-			pid := 0
-			c.script(g, between(g.approve, c.mark(g)), between(func() {
+			pid, mark := 0, c.runs(g, "touch "+g.Marker)
+			c.steps(g, between(g.approve, mark), between(func() {
 				pid = g.brokerPID()
 				must(t, syscall.Kill(pid, syscall.SIGSTOP))
-			}, c.mark(g)), between(func() { must(t, syscall.Kill(pid, syscall.SIGCONT)) }, fakemodel.Say("done")))
+			}, mark), between(func() { must(t, syscall.Kill(pid, syscall.SIGCONT)) }, fakemodel.Say("done")))
 			g.ok(c.launch(g))
 			got := g.results()
 			if len(got) != 2 || !strings.Contains(got[0], "checkpoint_timeout") || !strings.Contains(got[1], "deadline") || g.marked() {
@@ -55,7 +46,7 @@ func TestT6_CodexPassIsNoAllow(t *testing.T) {
 	g := newCodex(t, "")
 	inside := filepath.Join(g.Project, "written")
 	g.codexSteps("sandbox_mode = \"read-only\"\n", between(g.approve, g.shell("touch "+inside)))
-	g.ok(g.launchCodexAs("--", "exec", "--skip-git-repo-check", "go"))
+	g.ok(g.launchAs("--", "exec", "--skip-git-repo-check", "go"))
 	if got := g.results(); len(got) != 1 || strings.Contains(got[0], "guard: ") || !strings.Contains(got[0], "Read-only file system") {
 		t.Errorf("the model was told %q", got)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/internal/fakemodel"
-	host "leaseguard.internal/launcher/runtime"
 )
 
 // diagnosed is what is read of guard doctor --json.
@@ -29,9 +28,7 @@ type diagnosed struct {
 // doctor examines the machine with the environment that launches have.
 func (g *guarded) doctor() (d diagnosed) {
 	g.t.Helper()
-	w := *g.world
-	w.Client = filepath.Join(g.bin, "guard")
-	out := w.runAs("doctor", "--json")
+	out := g.as(filepath.Join(g.bin, "guard"), "doctor", "--json")
 	if err := json.Unmarshal([]byte(out.Stdout), &d, json.MatchCaseInsensitiveNames(true)); err != nil || out.Exit == 3 {
 		g.t.Fatalf("guard doctor ended with %d, %v: %s", out.Exit, err, out.Stderr)
 	}
@@ -42,31 +39,21 @@ func (g *guarded) doctor() (d diagnosed) {
 // its proof once there is one, without a session of its own.
 func TestDoctorKnowsTheProof(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		version string
-		world   func(*testing.T, string) *guarded
-		steps   func(*guarded)
-		launch  func(*guarded) outcome
-	}{
-		"claude": {"2.1.332", newGuarded, func(g *guarded) {
-			// Where it stands in the client's own state, its first run moves it.
-			g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"skipDangerousModePermissionPrompt": true})
-			g.steps(fakemodel.Say("done"))
-		}, func(g *guarded) outcome { return g.launch() }},
-		"pi":    {piVersion, newPi, func(g *guarded) { g.piSteps(fakemodel.Say("done")) }, func(g *guarded) outcome { return g.launchPi() }},
-		"codex": {host.CodexTested, newCodex, func(g *guarded) { g.codexSteps("", fakemodel.Say("done")) }, func(g *guarded) outcome { return g.launchCodex() }},
-	}
-	for name, tt := range tests {
+	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := tt.world(t, "")
+			g := c.world(t, "")
 			if out := g.guard("broker", "start"); out.Exit != 0 {
 				t.Fatal(out.Stderr)
 			}
-			tt.steps(g)
+			if name == "claude" {
+				// Where it stands in the client's own state, its first run moves it.
+				g.write(filepath.Join(g.Home, ".claude/settings.json"), object{"skipDangerousModePermissionPrompt": true})
+			}
+			c.steps(g, fakemodel.Say("done"))
 			for _, proved := range []bool{false, true} {
 				if proved {
-					g.ok(tt.launch(g))
+					g.ok(c.launch(g))
 				}
 				found := false
 				for _, r := range g.doctor().Runtimes {
@@ -74,7 +61,7 @@ func TestDoctorKnowsTheProof(t *testing.T) {
 						continue
 					}
 					found = true
-					if r.Version != tt.version || !r.Launch || r.Proved == nil || *r.Proved != proved || len(r.Effect) == 0 {
+					if r.Version != versions[name] || !r.Launch || r.Proved == nil || *r.Proved != proved || len(r.Effect) == 0 {
 						t.Errorf("want proved %v, and all the rest well: %+v (proved %v)", proved, r, r.Proved != nil && *r.Proved)
 					}
 				}

@@ -64,9 +64,7 @@ func (g *guarded) launch(args ...string) outcome {
 // launchAs runs guard launch with exactly these arguments behind the runtime.
 func (g *guarded) launchAs(args ...string) outcome {
 	g.t.Helper()
-	w := *g.world
-	w.Client = filepath.Join(g.bin, "guard")
-	return w.runAs(append([]string{"launch", cmp.Or(g.runtime, "claude")}, args...)...)
+	return g.as(filepath.Join(g.bin, "guard"), append([]string{"launch", cmp.Or(g.runtime, "claude")}, args...)...)
 }
 
 // sessions asks the broker.
@@ -115,6 +113,20 @@ func (g *guarded) noSession(o outcome, code string, words ...string) {
 	if g.Model.Count() != 0 || g.marked() {
 		g.t.Errorf("the client ran: %d requests to its model, marked %v", g.Model.Count(), g.marked())
 	}
+}
+
+const early = "guard: lease_unverified: "
+
+// denied demands that the model made one call, which was denied for want of a
+// lease.
+func (g *guarded) denied() bool {
+	g.t.Helper()
+	got := g.results()
+	ok := !g.marked() && len(got) == 1 && strings.Contains(got[0], early)
+	if !ok {
+		g.t.Errorf("marked %v, the model was told %q", g.marked(), got)
+	}
+	return ok
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -179,9 +179,7 @@ func TestS2_LaunchDropsSwitches(t *testing.T) {
 			if !strings.Contains(o.Stderr, "dropped from the environment: "+name+"\n") {
 				t.Errorf("stderr %q doesn't say that %s was dropped", o.Stderr, name)
 			}
-			if got := g.results(); g.marked() || len(got) != 1 || !strings.Contains(got[0], "guard: lease_unverified: ") {
-				t.Errorf("marked %v, results %q", g.marked(), got)
-			}
+			g.denied()
 		})
 	}
 	closed("claude", "bare option", "--bare runs the client without hooks", "every option of its kind is refused, in every spelling").report(t)

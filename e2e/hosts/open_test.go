@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"leaseguard.internal/internal/fakemodel"
 	host "leaseguard.internal/launcher/runtime"
 )
 
@@ -14,30 +13,33 @@ import (
 // middle of a session too. Only who owns it helps. Codex has a test of its own.
 func TestGateReplaced(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		runtime, version, tool, pass string
-		world                        func(*testing.T, string) *guarded
-		script                       func(*guarded, ...fakemodel.Step)
-		launch                       func(*guarded) outcome
-	}{
-		{"claude", host.Tested, "Bash", "{}", newGuarded, func(g *guarded, s ...fakemodel.Step) { g.steps(s...) }, func(g *guarded) outcome { return g.launch() }},
-		{"pi", piVersion, "bash", `{"pass":true}`, newPi, func(g *guarded, s ...fakemodel.Step) { g.piSteps(s...) }, func(g *guarded) outcome { return g.launchPi() }},
-	} {
-		t.Run(c.runtime, func(t *testing.T) {
+	for runtime, pass := range map[string]string{"claude": "{}", "pi": `{"pass":true}`} {
+		t.Run(runtime, func(t *testing.T) {
 			t.Parallel()
-			hole{Host: c.runtime, Version: c.version, ID: "gate_replaced", What: "a passed call puts another program in the gate's place", State: "open",
-				By: "in user mode the agent's user owns the gate: use system mode, where it is root's"}.report(t)
-			g := c.world(t, "")
-			gate := g.ownPrograms()
-			c.script(g, between(g.approve, fakemodel.Use(c.tool, `{"command":"true"}`)), between(func() {
-				g.revoke()
-				g.replace(gate, fmt.Sprintf("cat >/dev/null; printf '%s'", c.pass))
-			}, fakemodel.Use(c.tool, g.touch())))
-			g.ok(c.launch(g))
-			if !g.marked() {
-				t.Errorf("the model was told %q: the hole is closed, and the row says otherwise", g.results())
-			}
+			gateReplaced(t, runtime, pass)
 		})
+	}
+}
+
+// TestCodexGateReplaced: in user mode the gate is a file of the agent's own user.
+func TestCodexGateReplaced(t *testing.T) {
+	t.Parallel()
+	gateReplaced(t, "codex", "{}")
+}
+
+func gateReplaced(t *testing.T, runtime, pass string) {
+	hole{Host: runtime, Version: versions[runtime], ID: "gate_replaced", What: "a passed call puts another program in the gate's place", State: "open",
+		By: "in user mode the agent's user owns the gate: use system mode, where it is root's"}.report(t)
+	c := clients[runtime]
+	g := c.world(t, "")
+	gate := g.ownPrograms()
+	c.steps(g, between(g.approve, c.runs(g, "true")), between(func() {
+		g.revoke()
+		g.replace(gate, fmt.Sprintf("cat >/dev/null; printf '%s'", pass))
+	}, c.runs(g, "touch "+g.Marker)))
+	g.ok(c.launch(g))
+	if !g.marked() {
+		t.Errorf("the model was told %q: the hole is closed, and the row says otherwise", g.results())
 	}
 }
 

@@ -125,9 +125,8 @@ func TestPassedOptionsKeepTheGate(t *testing.T) {
 			}
 			g.steps(fakemodel.Use(c.tool, input))
 			o := g.launchAs(append([]string{"--", "-p", "go"}, strings.Fields(c.args)...)...)
-			got := g.results()
-			if g.marked() || len(got) != 1 || !strings.Contains(got[0], "guard: lease_unverified: ") {
-				t.Errorf("marked %v, the model was told %q; exit %d: %s", g.marked(), got, o.Exit, o.Stderr)
+			if !g.denied() {
+				t.Errorf("exit %d: %s", o.Exit, o.Stderr)
 			}
 		})
 	}

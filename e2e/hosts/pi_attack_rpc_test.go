@@ -25,7 +25,7 @@ type piDrive struct {
 
 func (d piDrive) run(t *testing.T) {
 	t.Parallel()
-	d.Host, d.Version = "pi", piVersion
+	d.Host, d.Version = "pi", versions["pi"]
 	if d.State == "" {
 		d.State = "closed"
 	}
@@ -75,8 +75,6 @@ func (d piDrive) run(t *testing.T) {
 		}
 	})
 }
-
-const early = "guard: lease_unverified: "
 
 // TestPiAttackGuardFile: in Pi a session may be replaced within the process; its
 // extensions are then read anew, and one that is gone is missed by nobody.

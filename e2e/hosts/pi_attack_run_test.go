@@ -71,7 +71,7 @@ func piAttacks(t *testing.T, table []piAttack) {
 	for _, a := range table {
 		t.Run(a.ID, func(t *testing.T) {
 			t.Parallel()
-			a.Host, a.Version = "pi", piVersion
+			a.Host, a.Version = "pi", versions["pi"]
 			if a.State == "" {
 				a.State = "closed"
 			}
@@ -113,7 +113,7 @@ func atOncePi(t *testing.T, table []piAttack, approved bool) string {
 		a.prepare(&own)
 		g.Env = own.Env
 	}
-	o := g.launchPiAs("--", "-p", "go", "--model", "fake/fake")
+	o := g.launchAs("--", "-p", "go", "--model", "fake/fake")
 	got := g.results()
 	for i, w := range append(want, code) {
 		if i >= len(got) || !strings.Contains(got[i], w) {
@@ -234,7 +234,7 @@ func (a piAttack) withGuard(t *testing.T) {
 	}
 	g.piSteps(append(steps, last)...)
 	a.prepare(g.world)
-	o := g.launchPiAs(append([]string{"--"}, a.arguments(g.world)...)...)
+	o := g.launchAs(append([]string{"--"}, a.arguments(g.world)...)...)
 	if a.refused != "" {
 		g.noSession(o, "flag_refused", a.refused)
 		return

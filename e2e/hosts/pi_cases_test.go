@@ -73,7 +73,7 @@ func TestR2_PiResume(t *testing.T) {
 	)
 	g.ok(g.launchPi())
 	g.ok(g.launchPi("--continue"))
-	g.ok(g.launchPiAs(slices.Concat([]string{"--resume", first, "--", "-p", "go", "--continue"}, piFlags)...))
+	g.ok(g.launchAs(slices.Concat([]string{"--resume", first, "--", "-p", "go", "--continue"}, piFlags)...))
 	got := g.results()
 	if len(got) != 3 || !strings.HasPrefix(got[0], "ok: ") || g.marked() {
 		t.Fatalf("results %q, marked %v", got, g.marked())

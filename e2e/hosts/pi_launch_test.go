@@ -89,8 +89,8 @@ func TestPiPassedOptionsKeepTheGate(t *testing.T) {
 			g := newPi(t, "")
 			g.piSteps(fakemodel.Use("bash", g.touch()))
 			o := g.launchPi(strings.Fields(strings.ReplaceAll(args, "DIR", g.Dir))...)
-			if got := g.results(); g.marked() || len(got) != 1 || !strings.Contains(got[0], early) {
-				t.Errorf("marked %v, the model was told %q; exit %d: %s", g.marked(), got, o.Exit, o.Stderr)
+			if !g.denied() {
+				t.Errorf("exit %d: %s", o.Exit, o.Stderr)
 			}
 		})
 	}
@@ -105,7 +105,7 @@ func TestPiLaunchArguments(t *testing.T) {
 		prompts = append(prompts, strings.Repeat("x", 100_000))
 	}
 	g.piSteps()
-	g.ok(g.launchPiAs(slices.Concat([]string{"--"}, piFlags, []string{"-p", "--"}, prompts)...))
+	g.ok(g.launchAs(slices.Concat([]string{"--"}, piFlags, []string{"-p", "--"}, prompts)...))
 	all := g.Model.Requests()
 	var said []string
 	for _, m := range all[len(all)-1].Messages {
@@ -140,7 +140,7 @@ func TestPiLaunchEndsAsDirect(t *testing.T) {
 		g := newPi(t, "")
 		g.piSteps()
 		wrong := []string{"-p", "go", "--offline", "--model", "nobody/nothing"}
-		want, got := g.piAs(wrong...), g.launchPiAs(append([]string{"--"}, wrong...)...)
+		want, got := g.piAs(wrong...), g.launchAs(append([]string{"--"}, wrong...)...)
 		if got.Exit != want.Exit || got.Exit == 0 || !strings.HasSuffix(got.Stderr, want.Stderr) {
 			t.Errorf("under guard exit %d with %q, by itself %d with %q", got.Exit, got.Stderr, want.Exit, want.Stderr)
 		}

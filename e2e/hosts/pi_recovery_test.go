@@ -13,7 +13,8 @@ import (
 // from the same process.
 func TestPiRecovery(t *testing.T) {
 	t.Parallel()
-	g, sim := newPiProtected(t, selfPromotion)
+	g, sim := newProtected(t, selfPromotion)
+	g.ofPi()
 	g.write(filepath.Join(g.Project, "AGENTS.md"), "Think before you touch.\n")
 	acts := []act{
 		{name: "early", tool: "bash", input: g.touch(), want: "lease_unverified"},

@@ -16,7 +16,8 @@ import (
 // model is told of.
 func TestPiStory(t *testing.T) {
 	t.Parallel()
-	g, sim := newPiProtected(t, "")
+	g, sim := newProtected(t, "")
+	g.ofPi()
 	text, file := filepath.Join(g.Project, "read.txt"), filepath.Join(g.Project, "written")
 	g.write(text, "what it says")
 	write := input(t, "path", file, "content", "x")
@@ -72,7 +73,7 @@ func TestR1_PiObservers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			hole{Host: "pi", Version: piVersion, ID: "lease_" + strings.ReplaceAll(c.name, " ", "_"), State: "closed",
+			hole{Host: "pi", Version: versions["pi"], ID: "lease_" + strings.ReplaceAll(c.name, " ", "_"), State: "closed",
 				What: "the conversation goes on under the lease of what was there before: " + c.name, By: "Pi's events of it lower the lease, and its extension has to come back"}.report(t)
 			g := newPi(t, "")
 			g.write(filepath.Join(g.Dir, agentDir, "settings.json"), object{"compaction": object{"keepRecentTokens": 1}})

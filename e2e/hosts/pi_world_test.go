@@ -17,11 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"leaseguard.internal/internal/fakemodel"
-	"leaseguard.internal/internal/zvmsim"
 )
-
-// piVersion is the pinned client's.
-const piVersion = "1.6.0"
 
 // piFlags make Pi ask the scripted model, and nothing else of the network.
 var piFlags = []string{"--model", "fake/fake", "--offline"}
@@ -32,17 +28,14 @@ const agentDir = "home/.pi/agent"
 // newPi makes a guarded world in which Pi and its node are in PATH.
 func newPi(t *testing.T, config string) *guarded {
 	t.Helper()
-	g := newGuarded(t, config)
-	g.forPi()
-	return g
+	return newGuarded(t, config).ofPi()
 }
 
-// newPiProtected is newPi on a host whose machine app-01 is a simulated ZVM's.
-func newPiProtected(t *testing.T, config string) (*guarded, *zvmsim.Server) {
-	t.Helper()
-	g, sim := newProtected(t, config)
+func (g *guarded) ofPi() *guarded {
+	g.t.Helper()
+	g.runtime = "pi"
 	g.forPi()
-	return g, sim
+	return g
 }
 
 func (w *world) forPi() {
@@ -75,24 +68,10 @@ func (w *world) piAs(args ...string) outcome {
 	return w.as(piNode, append([]string{piScript}, args...)...)
 }
 
-// as runs a program with exactly these arguments, where the client would be run.
-func (w *world) as(program string, args ...string) outcome {
-	w.t.Helper()
-	d := *w
-	d.Client = program
-	return d.runAs(args...)
-}
-
 // launchPi runs Pi in print mode under guard.
 func (g *guarded) launchPi(args ...string) outcome {
 	g.t.Helper()
-	return g.launchPiAs(slices.Concat([]string{"--"}, piFlags, []string{"-p", "go"}, args)...)
-}
-
-// launchPiAs runs guard launch pi with exactly these arguments.
-func (g *guarded) launchPiAs(args ...string) outcome {
-	g.t.Helper()
-	return g.as(filepath.Join(g.bin, "guard"), append([]string{"launch", "pi"}, args...)...)
+	return g.launchAs(slices.Concat([]string{"--"}, piFlags, []string{"-p", "go"}, args)...)
 }
 
 // rpc is a Pi that takes commands on its standard input.

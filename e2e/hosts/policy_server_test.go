@@ -37,31 +37,19 @@ func holding(text, reason, phase string) policysim.Policy {
 // is told, and what it has against a result too.
 func TestPolicyServerOnHosts(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		tool, key string
-		make      func(*testing.T, string) *guarded
-		run       func(*guarded, []act) outcome
-		prompts   bool
-	}{
-		"claude": {"Bash", "command", newGuarded, func(g *guarded, acts []act) outcome { g.steps(plan(acts)...); return g.launch() }, true},
-		"codex":  {"exec_command", "cmd", newCodex, func(g *guarded, acts []act) outcome { g.codexSteps("", plan(acts)...); return g.launchCodex() }, true},
-		"pi":     {"bash", "command", newPi, func(g *guarded, acts []act) outcome { g.piSteps(plan(acts)...); return g.launchPi() }, false},
-	} {
+	for name, c := range clients {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sim, config := newJudged(t, holding("forbidden", "not that command", "PHASE_TOOL_CALL"), holding("SECRET-42", "that was secret", "PHASE_TOOL_RESULT"))
-			g := tt.make(t, config)
+			g := c.world(t, config)
 			acts := []act{
-				{name: "denied", tool: tt.tool, input: input(t, tt.key, "touch "+g.Marker+" # forbidden"), want: "policy_denied", before: g.approve},
-				{name: "secret", tool: tt.tool, input: input(t, tt.key, "echo SECRET-$((40+2))"), want: "ok: "},
-				{name: "plain", tool: tt.tool, input: input(t, tt.key, "echo plain"), want: "ok: "},
+				{name: "denied", tool: c.tool, input: input(t, c.key, "touch "+g.Marker+" # forbidden"), want: "policy_denied", before: g.approve},
+				{name: "secret", tool: c.tool, input: input(t, c.key, "echo SECRET-$((40+2))"), want: "ok: "},
+				{name: "plain", tool: c.tool, input: input(t, c.key, "echo plain"), want: "ok: "},
 			}
-			g.ok(tt.run(g, acts))
-			if name == "codex" {
-				g.codexCame(acts)
-			} else {
-				g.came(acts)
-			}
+			c.steps(g, plan(acts)...)
+			g.ok(c.launch(g))
+			c.came(g, acts)
 			if g.marked() || len(g.alarms()) != 0 {
 				t.Errorf("marked %v, alarms %q", g.marked(), g.alarms())
 			}
@@ -83,7 +71,7 @@ func TestPolicyServerOnHosts(t *testing.T) {
 			for _, e := range sim.Seen() {
 				prompted = prompted || e.Phase == "PHASE_REQUEST" && strings.Contains(string(e.Event), `"text":"go"`)
 			}
-			if prompted != tt.prompts {
+			if prompted != (name != "pi") {
 				t.Errorf("the server was asked about the prompt: %v", prompted)
 			}
 		})
@@ -94,13 +82,7 @@ func TestPolicyServerOnHosts(t *testing.T) {
 // judge, reaches no model.
 func TestPolicyServerDeniesPrompts(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		make func(*testing.T, string) *guarded
-		run  func(*guarded) outcome
-	}{
-		"claude": {newGuarded, func(g *guarded) outcome { g.steps(g.mark()); return g.launch() }},
-		"codex":  {newCodex, func(g *guarded) outcome { g.codexSteps("", g.mark()); return g.launchCodex() }},
-	} {
+	for _, name := range []string{"claude", "codex"} {
 		for how, judged := range map[string]bool{"denied": true, "unavailable": false} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
@@ -110,8 +92,10 @@ func TestPolicyServerDeniesPrompts(t *testing.T) {
 						sim.Fail(policysim.Page(200))
 					}
 				}
-				g := tt.make(t, config)
-				out := tt.run(g)
+				c := clients[name]
+				g := c.world(t, config)
+				c.steps(g, c.runs(g, "touch "+g.Marker))
+				out := c.launch(g)
 				if n := g.Model.Count(); n != 0 || g.marked() {
 					t.Errorf("the model was asked %d times, marked %v; exit %d\n%s\n%s", n, g.marked(), out.Exit, out.Stdout, out.Stderr)
 				}

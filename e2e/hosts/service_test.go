@@ -155,7 +155,7 @@ func TestRemoteSettings(t *testing.T) {
 			if len(got) != 1 || g.marked() != (c.asked == "") || seen != (c.asked != "") {
 				t.Fatalf("marked %v, seen %v, the model was told %q\n%s", g.marked(), seen, got, o.Stderr)
 			}
-			if c.asked != "" && (!strings.Contains(got[0], "guard: lease_unverified: ") || strings.Contains(got[0], fromManaged) != (c.asked == "managed")) {
+			if c.asked != "" && (!strings.Contains(got[0], early) || strings.Contains(got[0], fromManaged) != (c.asked == "managed")) {
 				t.Errorf("the model was told %q", got)
 			}
 		})

@@ -178,6 +178,14 @@ func (w *world) runAs(args ...string) outcome {
 	return outcome{Exit: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
+// as runs a program with exactly these arguments, where the client would be run.
+func (w *world) as(program string, args ...string) outcome {
+	w.t.Helper()
+	d := *w
+	d.Client = program
+	return d.runAs(args...)
+}
+
 // ok demands that the run ended well.
 func (w *world) ok(o outcome) {
 	w.t.Helper()
