@@ -41,6 +41,8 @@ type agent interface {
 	become(wire.Result) error
 	// close lets go of what prepare opened.
 	close()
+
+	examined
 }
 
 // agents are the runtimes that can be launched by name.

@@ -33,7 +33,7 @@ type Checked struct {
 	Err     error  // why a launch would end before that, with the remedy
 }
 
-// examined is a runtime that tells more of itself, once it is prepared.
+// examined is what a runtime tells of itself, once it is prepared.
 type examined interface {
 	// version asks the client, and judges it as the launch does.
 	version(context.Context) (versionOf, error)
@@ -74,19 +74,15 @@ func Check(ctx context.Context, name string, l AgentLaunch) Checked {
 	}
 	defer a.close()
 	c.Path = a.registration().Command
-	e, ok := a.(examined)
-	if !ok {
-		return c
-	}
-	in := e.inEffect()
+	in := a.inEffect()
 	c.Effect, c.Faults = in.effect, in.faults
-	v, err := e.version(ctx)
+	v, err := a.version(ctx)
 	c.Version, c.Warning, c.Err = verdict.Clean(v.text), v.warning, err
 	c.Notes = slices.DeleteFunc(c.Notes, func(note string) bool { return note == c.Warning })
 	if err != nil {
 		return c
 	}
-	c.Digest, c.Err = e.digest(e.placeholder())
+	c.Digest, c.Err = a.digest(a.placeholder())
 	return c
 }
 
