@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -208,11 +207,5 @@ func (u CodexUser) Project(dir string) []string {
 	if !slices.ContainsFunc(u.Trusted, func(t string) bool { return dir == t || strings.HasPrefix(dir, strings.TrimSuffix(t, "/")+"/") }) {
 		return nil
 	}
-	var found []string
-	for _, name := range []string{".codex/config.toml", ".codex/hooks.json", ".codex/rules"} {
-		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			found = append(found, name)
-		}
-	}
-	return found
+	return there(dir, ".codex/config.toml", ".codex/hooks.json", ".codex/rules")
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -199,13 +198,7 @@ func digestOf(dir string) (string, error) {
 // PiProjectFiles are those of a project's files of Pi's that a session doesn't
 // load, as Pi itself finds them.
 func PiProjectFiles(dir string) []string {
-	var found []string
-	for _, name := range []string{"settings.json", "mcp.json", "extensions", "skills", "prompts", "themes", "SYSTEM.md", "APPEND_SYSTEM.md"} {
-		if _, err := os.Lstat(filepath.Join(dir, ".pi", name)); err == nil {
-			found = append(found, ".pi/"+name)
-		}
-	}
-	return found
+	return there(dir, ".pi/settings.json", ".pi/mcp.json", ".pi/extensions", ".pi/skills", ".pi/prompts", ".pi/themes", ".pi/SYSTEM.md", ".pi/APPEND_SYSTEM.md")
 }
 
 // PiSettings is what a user's agent directory says of Pi, for a proof's digest.

@@ -167,11 +167,14 @@ func environment(f *userFile, block jsontext.Value, at string) ([]string, error)
 // ProjectFiles are the settings and instructions of the project in dir that a
 // session doesn't load.
 func ProjectFiles(dir string) []string {
+	return there(dir, ".claude/settings.json", ".claude/settings.local.json", projectServers,
+		"CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/agents", ".claude/commands", ".claude/skills")
+}
+
+// there are those of a directory's files that are there.
+func there(dir string, names ...string) []string {
 	var found []string
-	for _, name := range []string{
-		".claude/settings.json", ".claude/settings.local.json", projectServers,
-		"CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".claude/agents", ".claude/commands", ".claude/skills",
-	} {
+	for _, name := range names {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			found = append(found, name)
 		}
