@@ -20,11 +20,10 @@ import (
 // one that guard didn't launch is denied. What is there of others stays as it is;
 // where it would keep the hooks from running, that is said before anything is made.
 func (c Command) managedStep(gate string, again bool) step {
-	text := func() ([]byte, error) { return c.dropIn(gate) }
 	return step{
 		what: fmt.Sprintf("file %q, mode 0644: every Claude Code of this machine asks guard", host.DropIn),
 		done: func() (bool, error) {
-			want, err := text()
+			want, err := c.dropIn(gate)
 			if err != nil {
 				return false, err
 			}
@@ -34,7 +33,7 @@ func (c Command) managedStep(gate string, again bool) step {
 			return c.fileStep(host.DropIn, 0o644, want).done()
 		},
 		do: func() error {
-			want, err := text()
+			want, err := c.dropIn(gate)
 			if err != nil {
 				return err
 			}
