@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-
-	host "leaseguard.internal/launcher/runtime"
 )
 
 // administer writes an administrator's file for one test, as managed does.
@@ -44,7 +42,7 @@ func TestAttackManaged(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.what != "" {
-				hole{Host: "claude", Version: host.Tested, ID: "managed_" + slug(c.name), What: c.what, State: "closed", By: "the launch proves through the client that the gate is asked; without that it ends, and names the file"}.report(t)
+				closed("claude", "managed "+c.name, c.what, "the launch proves through the client that the gate is asked; without that it ends, and names the file").report(t)
 			}
 			administer(t, c.file, c.text)
 			g := newGuarded(t, "")

@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"leaseguard.internal/internal/fakemodel"
-	host "leaseguard.internal/launcher/runtime"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 )
 
 // attack is what a file of a project or of a user does so that something runs
@@ -66,7 +66,7 @@ const (
 // attacks runs a table, two cases at once: most of the time is the clients' own.
 func attacks(t *testing.T, table []attack) {
 	for _, a := range table {
-		if a.nightly && !nightly() {
+		if a.nightly && !sandboxtest.Nightly() {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func attacks(t *testing.T, table []attack) {
 
 // closed is the row of a hole of the tested version that guard closes.
 func closed(runtime, name, what, by string) hole {
-	return hole{Host: runtime, Version: host.Tested, ID: slug(name), What: what, State: "closed", By: by}
+	return row(runtime, slug(name), what, "closed", by)
 }
 
 // slug makes a file's name of a test's.

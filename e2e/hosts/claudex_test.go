@@ -12,7 +12,6 @@ import (
 
 	"leaseguard.internal/internal/fakemodel"
 	"leaseguard.internal/internal/zvmsim"
-	host "leaseguard.internal/launcher/runtime"
 )
 
 // claudes are the launches of Claude, each with what makes a world one of its.
@@ -95,8 +94,8 @@ func TestClaudexWithoutGuard(t *testing.T) {
 	if !g.marked() {
 		t.Error("a project can't silence the hook in the file any more: say so in docs/hosts.md")
 	}
-	hole{Host: "claudex", Version: host.Tested, ID: "settings_file_alone", What: "a project's disableAllHooks silences the gate that stands in the settings file",
-		State: "closed", By: "a launch installs it in its arguments too; the file is for starts without guard"}.report(t)
+	closed("claudex", "settings file alone", "a project's disableAllHooks silences the gate that stands in the settings file",
+		"a launch installs it in its arguments too; the file is for starts without guard").report(t)
 	g.ok(g.launch())
 	if got := g.results(); !g.marked() || len(got) != 3 || !strings.Contains(got[2], early) {
 		t.Errorf("marked %v, the model was told %q", g.marked(), got)

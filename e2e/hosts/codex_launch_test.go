@@ -50,22 +50,7 @@ func TestCodexOptionTable(t *testing.T) {
 		}
 	}
 	table := host.CodexTable(false)
-	want := map[string]host.Arity{}
-	for _, o := range table.Options {
-		for _, name := range o.Names {
-			want[name] = o.Arity
-		}
-	}
-	for name, arity := range have {
-		if got, known := want[name]; !known || got != arity {
-			t.Errorf("the client has %s with arity %d, the table %d, %v", name, arity, got, known)
-		}
-	}
-	for name := range want {
-		if _, ok := have[name]; !ok {
-			t.Errorf("the table has %s, which no --help shows", name)
-		}
-	}
+	sameOptions(t, have, table.Options)
 	_, commands, _ := strings.Cut(help(), "\nCommands:\n")
 	commands, _, _ = strings.Cut(commands, "\n\n")
 	for line := range strings.Lines(commands) {

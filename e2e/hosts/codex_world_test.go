@@ -81,5 +81,5 @@ func (w *world) mark() fakemodel.Step { return w.shell("touch " + w.Marker) }
 
 // codexHole is a row of the table of holes.
 func codexHole(id, what, state, by string) hole {
-	return hole{Host: "codex", Version: versions["codex"], ID: id, What: what, State: state, By: by}
+	return row("codex", id, what, state, by)
 }

@@ -3,6 +3,7 @@
 package hosts
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -22,6 +23,17 @@ type hole struct {
 	By      string `json:"by"`      // what closes or compensates it; when open, what to do about it
 	Test    string `json:"test"`
 	Nightly bool   `json:"nightly,omitzero"` // only GUARD_SIZE=nightly tries it
+}
+
+// row is one of a client that runs here.
+func row(runtime, id, what, state, by string) hole {
+	return hole{ID: id, What: what, State: state, By: by}.of(runtime)
+}
+
+// of makes a hole one of a client; it is closed, unless it says otherwise.
+func (h hole) of(runtime string) hole {
+	h.Host, h.Version, h.State = runtime, versions[runtime], cmp.Or(h.State, "closed")
+	return h
 }
 
 // report writes the row down once the test has shown it. A test that failed
@@ -51,6 +63,3 @@ func (h hole) report(t *testing.T) {
 		}
 	})
 }
-
-// nightly says that this run has the time for what is slow or much the same.
-func nightly() bool { return os.Getenv("GUARD_SIZE") == "nightly" }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/fakemodel"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	host "leaseguard.internal/launcher/runtime"
 )
 
@@ -45,7 +46,7 @@ func TestMeasureManagedFiles(t *testing.T) {
 		{name: "another's bad hook", files: []string{main, `{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","timeout":0}]}]}}`, own, sealed}, runs: "managed"},
 		{name: "hooks nowhere", files: []string{main, only}, runs: ""},
 	} {
-		if i > 6 && !nightly() {
+		if i > 6 && !sandboxtest.Nightly() {
 			break
 		}
 		t.Run(c.name, func(t *testing.T) {

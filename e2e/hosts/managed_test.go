@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	host "leaseguard.internal/launcher/runtime"
 )
 
@@ -70,7 +71,7 @@ func TestAttackOutside(t *testing.T) {
 		{name: "outside, SessionStart hook of the project", nightly: true, what: "hooks of a project run commands beside a user's", control: userFile,
 			plant: planted(map[string]string{project: `{"hooks":{"SessionStart":[{"hooks":[{"type":"command","command":"touch MARKER"}]}]}}`})},
 	}
-	table = slices.DeleteFunc(table, func(a attack) bool { return a.nightly && !nightly() })
+	table = slices.DeleteFunc(table, func(a attack) bool { return a.nightly && !sandboxtest.Nightly() })
 	t.Run("control", func(t *testing.T) {
 		for _, a := range table {
 			t.Run(a.name, func(t *testing.T) {
@@ -88,7 +89,9 @@ func TestAttackOutside(t *testing.T) {
 		for _, a := range table {
 			t.Run(a.name, func(t *testing.T) {
 				t.Parallel()
-				hole{Host: "claude", Version: host.Tested, ID: slug(a.name), What: a.what, State: "closed", By: byManaged, Nightly: a.nightly}.report(t)
+				row := closed("claude", a.name, a.what, byManaged)
+				row.Nightly = a.nightly
+				row.report(t)
 				a.outside(t)
 			})
 		}
@@ -118,8 +121,8 @@ func outsideOpen(t *testing.T) {
 	} {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
-			hole{Host: "claude", Version: host.Tested, ID: slug(a.name), What: a.what, State: "open",
-				By: "start it by guard launch claude, which loads neither; an administrator can forbid servers with allowedMcpServers"}.report(t)
+			row("claude", slug(a.name), a.what, "open",
+				"start it by guard launch claude, which loads neither; an administrator can forbid servers with allowedMcpServers").report(t)
 			w := newWorld(t)
 			w.steps()
 			a.plant(w, nil)

@@ -5,8 +5,6 @@ package hosts
 import (
 	"fmt"
 	"testing"
-
-	host "leaseguard.internal/launcher/runtime"
 )
 
 // TestGateReplaced: who may write the gate's file may answer in its place, in the
@@ -28,8 +26,8 @@ func TestCodexGateReplaced(t *testing.T) {
 }
 
 func gateReplaced(t *testing.T, runtime, pass string) {
-	hole{Host: runtime, Version: versions[runtime], ID: "gate_replaced", What: "a passed call puts another program in the gate's place", State: "open",
-		By: "in user mode the agent's user owns the gate: use system mode, where it is root's"}.report(t)
+	row(runtime, "gate_replaced", "a passed call puts another program in the gate's place", "open",
+		"in user mode the agent's user owns the gate: use system mode, where it is root's").report(t)
 	c := clients[runtime]
 	g := c.world(t, "")
 	gate := g.ownPrograms()
@@ -45,8 +43,8 @@ func gateReplaced(t *testing.T, runtime, pass string) {
 
 // TestPersonsShell: what a person of Claude begins with ! asks no hook.
 func TestPersonsShell(t *testing.T) {
-	hole{Host: "claude", Version: host.Tested, ID: "user_shell", What: "a command of the person's own (! in the terminal) asks no hook", State: "open",
-		By: "it is the person's, not the model's; whoever types for the person, such as a program at its terminal, has that way too"}.report(t)
+	row("claude", "user_shell", "a command of the person's own (! in the terminal) asks no hook", "open",
+		"it is the person's, not the model's; whoever types for the person, such as a program at its terminal, has that way too").report(t)
 	g := newGuarded(t, freely)
 	g.steps()
 	x := g.atTerminal("--permission-mode=default")

@@ -3,7 +3,6 @@
 package hosts
 
 import (
-	"fmt"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/fakemodel"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/launcher/runtime"
 )
 
@@ -29,8 +29,24 @@ func TestOptionTable(t *testing.T) {
 	if !ok {
 		t.Fatalf("--help has no commands:\n%s", text)
 	}
-	have, want := map[string]string{}, map[string]string{}
-	for line := range strings.Lines(options) {
+	shown := slices.DeleteFunc(slices.Clone(runtime.Claude.Options), func(o runtime.Option) bool { return o.Hidden })
+	sameOptions(t, helpOptions(options), shown)
+	for line := range strings.Lines(commands) {
+		if !strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "   ") {
+			continue
+		}
+		for _, name := range strings.Split(strings.Fields(line)[0], "|") {
+			if !slices.Contains(runtime.Claude.Commands, name) {
+				t.Errorf("the client has the command %s, the table doesn't", name)
+			}
+		}
+	}
+}
+
+// helpOptions are the names of a --help with their arities.
+func helpOptions(text string) map[string]runtime.Arity {
+	have := map[string]runtime.Arity{}
+	for line := range strings.Lines(text) {
 		m := helpOption.FindStringSubmatch(strings.TrimRight(line, "\n"))
 		if m == nil {
 			continue
@@ -46,35 +62,29 @@ func TestOptionTable(t *testing.T) {
 			arity = runtime.Many
 		}
 		for _, name := range strings.Split(names, ", ") {
-			have[name] = fmt.Sprint(arity)
+			have[name] = arity
 		}
 	}
-	for _, o := range runtime.Claude.Options {
-		if o.Hidden {
-			continue
-		}
+	return have
+}
+
+// sameOptions holds a client's options and guard's table to each other.
+func sameOptions(t *testing.T, have map[string]runtime.Arity, table []runtime.Option) {
+	t.Helper()
+	want := map[string]runtime.Arity{}
+	for _, o := range table {
 		for _, name := range o.Names {
-			want[name] = fmt.Sprint(o.Arity)
+			want[name] = o.Arity
 		}
 	}
 	for name, arity := range have {
-		if want[name] != arity {
-			t.Errorf("the client has %s with arity %s, the table %q", name, arity, want[name])
+		if got, known := want[name]; !known || got != arity {
+			t.Errorf("the client has %s with arity %d, the table %d, %v", name, arity, got, known)
 		}
 	}
 	for name := range want {
 		if _, ok := have[name]; !ok {
 			t.Errorf("the table has %s, which --help doesn't show", name)
-		}
-	}
-	for line := range strings.Lines(commands) {
-		if !strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "   ") {
-			continue
-		}
-		for _, name := range strings.Split(strings.Fields(line)[0], "|") {
-			if !slices.Contains(runtime.Claude.Commands, name) {
-				t.Errorf("the client has the command %s, the table doesn't", name)
-			}
 		}
 	}
 }
@@ -112,7 +122,7 @@ func TestPassedOptionsKeepTheGate(t *testing.T) {
 		{"Bash", "--session-id 01234567-89ab-4def-8123-456789abcdef --dangerously-skip-permissions --disallowedTools WebFetch"},
 		{"Bash", "--permission-mode bypassPermissions --chrome"},
 	} {
-		if i%2 != 0 && !nightly() {
+		if i%2 != 0 && !sandboxtest.Nightly() {
 			continue // TestOptionTable holds the whole table
 		}
 		t.Run(c.args, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"leaseguard.internal/internal/fakemodel"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 )
 
 // question has one answer per line.
@@ -38,7 +39,7 @@ func TestMeasurePerson(t *testing.T) {
 		{probe{"interrupted", "Bash", `{"command":"touch started; sleep 40"}`, "Pre | - | same"}, "bypassPermissions", "", "", "Interrupted"},
 	}
 	for i, c := range cases {
-		if i%3 != 0 && !nightly() {
+		if i%3 != 0 && !sandboxtest.Nightly() {
 			continue // a person is slow
 		}
 		t.Run(c.name, func(t *testing.T) {

@@ -25,9 +25,9 @@ import (
 // extension, also where that is in sealed memory.
 func TestPiAttackExtensionCache(t *testing.T) {
 	t.Parallel()
-	hole{Host: "pi", Version: versions["pi"], ID: "extension_cache", State: "closed",
+	hole{ID: "extension_cache", State: "closed",
 		What: "the loader of extensions keeps their code in TMPDIR/jiti and runs what it finds there, by a file name and a mark that anybody can compute",
-		By:   "JITI_FS_CACHE=false, which guard sets, and without which its extension doesn't load"}.report(t)
+		By:   "JITI_FS_CACHE=false, which guard sets, and without which its extension doesn't load"}.of("pi").report(t)
 	poison := func(w *world) {
 		all, err := filepath.Glob(filepath.Join(w.Dir, "jiti", "*"))
 		must(w.t, err)
@@ -86,9 +86,9 @@ func (w *world) cacheExtension() {
 // Pi's own code.
 func TestPiAttackCompileCache(t *testing.T) {
 	t.Parallel()
-	hole{Host: "pi", Version: versions["pi"], ID: "compile_cache", State: "closed",
+	hole{ID: "compile_cache", State: "closed",
 		What: "Pi has node keep compiled code in TMPDIR/node-compile-cache, and runs what it finds there in place of its own code",
-		By:   "NODE_DISABLE_COMPILE_CACHE=1, which guard sets"}.report(t)
+		By:   "NODE_DISABLE_COMPILE_CACHE=1, which guard sets"}.of("pi").report(t)
 	t.Run("control", func(t *testing.T) {
 		w := newWorld(t)
 		w.forPi()

@@ -47,7 +47,7 @@ func TestPiAttackNested(t *testing.T) {
 	})
 	t.Run("mcp_tool", func(t *testing.T) {
 		t.Parallel()
-		hole{Host: "pi", Version: versions["pi"], ID: "mcp_tool", State: "closed", What: "a tool of an MCP server is called unasked", By: "Pi asks about it as about any tool; the catalog says what it is"}.report(t)
+		hole{ID: "mcp_tool", State: "closed", What: "a tool of an MCP server is called unasked", By: "Pi asks about it as about any tool; the catalog says what it is"}.of("pi").report(t)
 		call := fakemodel.Use("mcp__vs__act", `{"x":1}`)
 		t.Run("control", func(t *testing.T) {
 			w := newWorld(t)
@@ -76,9 +76,9 @@ func TestPiAttackNested(t *testing.T) {
 // was given with -e isn't passed on. Without a lease it isn't started.
 func TestPiAttackChild(t *testing.T) {
 	t.Parallel()
-	hole{Host: "pi", Version: versions["pi"], ID: "child_pi", State: "compensated",
+	hole{ID: "child_pi", State: "compensated",
 		What: "a Pi that an approved command starts as a subagent runs tools that nobody is asked about",
-		By:   "it needs a lease and a checkpoint to start; session.on_revoke = kill_tools ends it with the lease"}.report(t)
+		By:   "it needs a lease and a checkpoint to start; session.on_revoke = kill_tools ends it with the lease"}.of("pi").report(t)
 	g := newPi(t, "")
 	child := input(t, "command", "pi --model fake/fake --offline --no-session -p CHILD: </dev/null")
 	g.piScript(fakemodel.Script{
@@ -140,7 +140,7 @@ func TestPiAttackGate(t *testing.T) {
 	g.approve()
 	for i, c := range all {
 		t.Run(c.id, func(t *testing.T) {
-			hole{Host: "pi", Version: versions["pi"], ID: c.id, State: "closed", What: c.what, By: "guard's extension blocks on all but one clear pass, and has a deadline of its own"}.report(t)
+			hole{ID: c.id, State: "closed", What: c.what, By: "guard's extension blocks on all but one clear pass, and has a deadline of its own"}.of("pi").report(t)
 			must(t, os.RemoveAll(gate))
 			if c.gate != "" {
 				must(t, replace(gate, c.gate))

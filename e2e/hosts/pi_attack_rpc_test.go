@@ -25,10 +25,7 @@ type piDrive struct {
 
 func (d piDrive) run(t *testing.T) {
 	t.Parallel()
-	d.Host, d.Version = "pi", versions["pi"]
-	if d.State == "" {
-		d.State = "closed"
-	}
+	d.hole = d.of("pi")
 	d.report(t)
 	steps := func(w *world) []fakemodel.Step {
 		if d.steps != nil {

@@ -71,10 +71,7 @@ func piAttacks(t *testing.T, table []piAttack) {
 	for _, a := range table {
 		t.Run(a.ID, func(t *testing.T) {
 			t.Parallel()
-			a.Host, a.Version = "pi", versions["pi"]
-			if a.State == "" {
-				a.State = "closed"
-			}
+			a.hole = a.of("pi")
 			a.report(t)
 			if strings.Contains(ran, " "+a.ID+" ") {
 				t.Error("it ran under guard, where all of the table were planted at once")

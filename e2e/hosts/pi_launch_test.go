@@ -4,7 +4,6 @@ package hosts
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"leaseguard.internal/internal/audit"
 	"leaseguard.internal/internal/fakemodel"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 	"leaseguard.internal/launcher/runtime"
 )
 
@@ -32,42 +32,13 @@ func TestPiOptionTable(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("--help is written otherwise now:\n%s", text)
 	}
-	have, want := map[string]string{}, map[string]string{}
-	for line := range strings.Lines(options) {
-		m := helpOption.FindStringSubmatch(strings.TrimRight(line, "\n"))
-		if m == nil || m[1] == "--" {
-			continue
-		}
-		names, value, _ := strings.Cut(m[1], " <")
-		arity := runtime.None
-		if value != "" {
-			arity = runtime.One
-		} else if names, value, _ = strings.Cut(m[1], " ["); value != "" {
-			arity = runtime.Optional
-		}
-		for _, name := range strings.Split(names, ", ") {
-			have[name] = fmt.Sprint(arity)
-		}
-	}
-	for _, o := range runtime.PiTable.Options {
-		for _, name := range o.Names {
-			want[name] = fmt.Sprint(o.Arity)
-		}
-	}
+	have := helpOptions(options)
+	delete(have, "--") // the end of options is none
 	// It takes a second, optional value, which is an operand to guard.
-	if have["--export"] != fmt.Sprint(runtime.One) || len(have) < 50 {
+	if have["--export"] != runtime.One || len(have) < 50 {
 		t.Errorf("%d options: %v", len(have), have)
 	}
-	for name, arity := range have {
-		if want[name] != arity {
-			t.Errorf("Pi has %s with arity %s, the table %q", name, arity, want[name])
-		}
-	}
-	for name := range want {
-		if _, ok := have[name]; !ok {
-			t.Errorf("the table has %s, which --help doesn't show", name)
-		}
-	}
+	sameOptions(t, have, runtime.PiTable.Options)
 	for line := range strings.Lines(commands) {
 		words := strings.Fields(line)
 		if len(words) > 1 && words[0] == "pi" && !strings.HasPrefix(words[1], "<") && !slices.Contains(runtime.PiTable.Commands, words[1]) {
@@ -123,7 +94,7 @@ func TestPiLaunchEndsAsDirect(t *testing.T) {
 	t.Parallel()
 	args := append([]string{"-p", "go"}, piFlags...)
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGKILL} {
-		if sig != syscall.SIGTERM && !nightly() {
+		if sig != syscall.SIGTERM && !sandboxtest.Nightly() {
 			continue
 		}
 		t.Run(sig.String(), func(t *testing.T) {

@@ -45,9 +45,9 @@ func TestPiForgedEvents(t *testing.T) {
 // own directory first.
 func TestPiSearchProgram(t *testing.T) {
 	t.Parallel()
-	hole{Host: "pi", Version: versions["pi"], ID: "search_program", State: "open",
+	hole{ID: "search_program", State: "open",
 		What: "grep and find, which need no lease, run rg and fd from ~/.pi/agent/bin, where an approved call can put others",
-		By:   "look at ~/.pi/agent/bin, or start Pi with --exclude-tools grep,find (they aren't among its default tools)"}.report(t)
+		By:   "look at ~/.pi/agent/bin, or start Pi with --exclude-tools grep,find (they aren't among its default tools)"}.of("pi").report(t)
 	plant := func(w *world) {
 		w.write(filepath.Join(w.Dir, agentDir, "bin/rg"), "#!/bin/sh\ntouch "+w.Marker+"\n")
 		must(t, os.Chmod(filepath.Join(w.Dir, agentDir, "bin/rg"), 0o755))

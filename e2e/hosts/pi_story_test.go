@@ -73,8 +73,8 @@ func TestR1_PiObservers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			hole{Host: "pi", Version: versions["pi"], ID: "lease_" + strings.ReplaceAll(c.name, " ", "_"), State: "closed",
-				What: "the conversation goes on under the lease of what was there before: " + c.name, By: "Pi's events of it lower the lease, and its extension has to come back"}.report(t)
+			hole{ID: "lease_" + strings.ReplaceAll(c.name, " ", "_"), State: "closed",
+				What: "the conversation goes on under the lease of what was there before: " + c.name, By: "Pi's events of it lower the lease, and its extension has to come back"}.of("pi").report(t)
 			g := newPi(t, "")
 			g.write(filepath.Join(g.Dir, agentDir, "settings.json"), object{"compaction": object{"keepRecentTokens": 1}})
 			before, after := probe{name: "before", tool: "bash", input: g.touch()}, probe{name: "after", tool: "bash", input: input(t, "command", "rm "+g.Marker)}

@@ -25,7 +25,7 @@ import (
 	"time"
 
 	"leaseguard.internal/internal/fakemodel"
-	host "leaseguard.internal/launcher/runtime"
+	"leaseguard.internal/internal/sandbox/sandboxtest"
 )
 
 // apiHost is where the client looks for its service.
@@ -126,7 +126,7 @@ func TestRemoteSettings(t *testing.T) {
 		{"managed hooks only, merged, user mode", "", "", "{" + only + "," + merge + "}", false, "", ""},
 		{"disableAllHooks, merged", "", "", "{" + off + "," + merge + "}", true, "", ""},
 	} {
-		if c.id == "" && !nightly() {
+		if c.id == "" && !sandboxtest.Nightly() {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestRemoteSettings(t *testing.T) {
 				state = "closed"
 			}
 			if c.id != "" {
-				hole{Host: "claude", Version: host.Tested, ID: c.id, What: c.what, State: state, By: c.by}.report(t)
+				row("claude", c.id, c.what, state, c.by).report(t)
 			}
 			g := newGuarded(t, "[checkpoint]\nself = \"none\"\n[session]\nenv_pass = [\"HTTPS_PROXY\", \"NODE_EXTRA_CA_CERTS\"]\n")
 			seen := true
